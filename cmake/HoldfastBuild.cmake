@@ -1,0 +1,78 @@
+# The words that the main CMakeLists.txt is written in.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+                    -ffunction-sections -fdata-sections)
+
+set(HOLDFAST_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
+if(HOLDFAST_SANITIZE)
+  add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
+endif()
+
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+
+include(GNUInstallDirs)
+
+# holdfast_layer(NAME SOURCES file.cc... USES layer...): the library of src/NAME.
+function(holdfast_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  list(TRANSFORM ARG_SOURCES PREPEND src/${name}/)
+  list(TRANSFORM ARG_USES PREPEND holdfast_)
+  add_library(holdfast_${name} STATIC ${ARG_SOURCES})
+  add_library(holdfast::${name} ALIAS holdfast_${name})
+  set_target_properties(holdfast_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(holdfast_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/holdfast>)
+  target_compile_features(holdfast_${name} PUBLIC cxx_std_20)
+  target_link_libraries(holdfast_${name} PUBLIC ${ARG_USES})
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_LAYERS ${name})
+endfunction()
+
+# holdfast_program(NAME SOURCES file.cc... TOOLS tool... USES layer...): one program of tools/, with a link for each
+# tool's name beside it. Static but for libc: starting it is most of what a lock costs.
+function(holdfast_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TOOLS;USES" ${ARGN})
+  set(tool_sources ${ARG_TOOLS})
+  list(TRANSFORM tool_sources APPEND .cc)
+  set(sources ${ARG_SOURCES} ${tool_sources})
+  list(TRANSFORM sources PREPEND tools/)
+  list(TRANSFORM ARG_USES PREPEND holdfast_)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  target_link_libraries(${name} PRIVATE ${ARG_USES})
+  if(NOT HOLDFAST_SANITIZE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed)
+    target_link_libraries(${name} PRIVATE -l:libm.a)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  foreach(tool ${ARG_TOOLS})
+    add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${PROJECT_BINARY_DIR}/bin/${tool})
+  endforeach()
+  set_property(GLOBAL PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# holdfast_lockers(script...): names of the shell package, as links to the program, in the build tree and installed.
+function(holdfast_lockers)
+  foreach(script ${ARGN})
+    get_filename_component(folder ${PROJECT_BINARY_DIR}/libexec/holdfast/lockers/${script} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    file(RELATIVE_PATH program ${folder} ${PROJECT_BINARY_DIR}/bin/holdfast)
+    file(CREATE_LINK ${program} ${PROJECT_BINARY_DIR}/libexec/holdfast/lockers/${script} SYMBOLIC)
+  endforeach()
+  set_property(GLOBAL PROPERTY HOLDFAST_LOCKERS ${ARGN})
+endfunction()

@@ -1,0 +1,50 @@
+# cmake --install: programs, the lockers folder, pages, headers, and the two ways to find the library.
+
+include(CMakePackageConfigHelpers)
+
+get_property(tools GLOBAL PROPERTY HOLDFAST_TOOLS)
+get_property(lockers GLOBAL PROPERTY HOLDFAST_LOCKERS)
+get_property(layers GLOBAL PROPERTY HOLDFAST_LAYERS)
+list(REMOVE_ITEM layers cli)  # of the tools, not of the library
+
+# Links, relative, so that the tree can be moved.
+install(CODE "
+  set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  foreach(tool ${tools})
+    file(CREATE_LINK holdfast \"\${root}/${CMAKE_INSTALL_BINDIR}/\${tool}\" SYMBOLIC)
+  endforeach()
+  foreach(script ${lockers})
+    set(link \"\${root}/${CMAKE_INSTALL_LIBEXECDIR}/holdfast/lockers/\${script}\")
+    get_filename_component(folder \"\${link}\" DIRECTORY)
+    file(MAKE_DIRECTORY \"\${folder}\")
+    file(RELATIVE_PATH program \"\${folder}\" \"\${root}/${CMAKE_INSTALL_BINDIR}/holdfast\")
+    file(CREATE_LINK \"\${program}\" \"\${link}\" SYMBOLIC)
+  endforeach()
+")
+
+foreach(section 1 5 7)
+  file(GLOB pages ${PROJECT_SOURCE_DIR}/man/*.${section})
+  install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
+add_library(holdfast_all INTERFACE)
+set_target_properties(holdfast_all PROPERTIES EXPORT_NAME holdfast)
+target_link_libraries(holdfast_all INTERFACE holdfast_policy)
+foreach(layer ${layers})
+  install(DIRECTORY src/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/holdfast FILES_MATCHING PATTERN "*.h")
+  install(TARGETS holdfast_${layer} EXPORT holdfast ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  list(PREPEND libraries -lholdfast_${layer})
+endforeach()
+install(TARGETS holdfast_all EXPORT holdfast)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
+install(EXPORT holdfast NAMESPACE holdfast:: DESTINATION ${package_dir} FILE holdfastTargets.cmake)
+configure_package_config_file(cmake/holdfastConfig.cmake.in ${PROJECT_BINARY_DIR}/holdfastConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/holdfastConfig.cmake ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
+  DESTINATION ${package_dir})
+
+list(JOIN libraries " " HOLDFAST_LIBS)
+configure_file(cmake/holdfast.pc.in ${PROJECT_BINARY_DIR}/holdfast.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/holdfast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

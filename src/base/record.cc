@@ -1,0 +1,226 @@
+#include "base/record.h"
+
+#include <charconv>
+#include <cstdio>
+
+namespace holdfast {
+namespace {
+
+constexpr int kVersion = 1;
+
+/// Length of the well-formed UTF-8 character that begins at `s[i]`, 0 if there is none.
+std::size_t utf8_length(std::string_view s, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
+  const unsigned char lead = byte(i);
+  const std::size_t length = lead < 0x80   ? 1
+                             : lead < 0xC2 ? 0
+                             : lead < 0xE0 ? 2
+                             : lead < 0xF0 ? 3
+                             : lead < 0xF5 ? 4
+                                           : 0;
+  if (length == 0 || i + length > s.size()) return 0;
+  for (std::size_t k = 1; k < length; ++k) {
+    if ((byte(i + k) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+void put_string(std::string& out, std::string_view text) {
+  out += '"';
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const std::size_t length = utf8_length(text, i);
+    if (length == 0) {
+      out += '?';
+      ++i;
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+      ++i;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      char escape[7];
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned char>(c));
+      out += escape;
+      ++i;
+    } else {
+      out.append(text.substr(i, length));
+      i += length;
+    }
+  }
+  out += '"';
+}
+
+void put(std::string& out, std::string_view key, std::string_view text) {
+  if (text.empty()) return;
+  out += ",\"";
+  out += key;
+  out += "\":";
+  put_string(out, text);
+}
+
+void put(std::string& out, std::string_view key, std::uint64_t number) {
+  if (number == 0) return;
+  out += ",\"";
+  out += key;
+  out += "\":" + std::to_string(number);
+}
+
+/// Reads a flat object of strings and whole numbers; anything else is "no record".
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(text) {}
+
+  bool take(char c) {
+    skip_blanks();
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool at_end() {
+    skip_blanks();
+    return rest_.empty();
+  }
+
+  std::optional<std::string> string() {
+    if (!take('"')) return std::nullopt;
+    std::string text;
+    while (!rest_.empty()) {
+      const char c = rest_.front();
+      rest_.remove_prefix(1);
+      if (c == '"') return text;
+      if (c != '\\') {
+        text += c;
+      } else if (!escaped(text)) {
+        return std::nullopt;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::uint64_t> number() {
+    skip_blanks();
+    std::uint64_t value = 0;
+    const auto [end, ec] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (ec != std::errc{}) return std::nullopt;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return value;
+  }
+
+  bool next_is_string() {
+    skip_blanks();
+    return !rest_.empty() && rest_.front() == '"';
+  }
+
+ private:
+  void skip_blanks() {
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t' ||
+                              rest_.front() == '\n' || rest_.front() == '\r')) {
+      rest_.remove_prefix(1);
+    }
+  }
+
+  /// We write \" \\ and \u00XX only; a reader of our own lines needs no more than those and the
+  /// short forms.
+  bool escaped(std::string& text) {
+    if (rest_.empty()) return false;
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    constexpr std::string_view kShort = "\"\\/bfnrt";
+    constexpr std::string_view kMeans = "\"\\/\b\f\n\r\t";
+    if (const auto at = kShort.find(c); at != std::string_view::npos) {
+      text += kMeans[at];
+      return true;
+    }
+    if (c != 'u' || rest_.size() < 4) return false;
+    unsigned code = 0;
+    const auto [end, ec] = std::from_chars(rest_.data(), rest_.data() + 4, code, 16);
+    if (ec != std::errc{} || end != rest_.data() + 4) return false;
+    rest_.remove_prefix(4);
+    text += code < 0x80 ? static_cast<char>(code) : '?';
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::string to_line(const Record& r) {
+  std::string out = "{\"v\":" + std::to_string(kVersion);
+  put(out, "host", r.host);
+  put(out, "boot", r.boot);
+  put(out, "pidns", r.pidns);
+  put(out, "timens", r.timens);
+  put(out, "pid", r.pid);
+  put(out, "start", r.start);
+  put(out, "nonce", r.nonce);
+  put(out, "user", r.user);
+  put(out, "cmd", r.cmd);
+  put(out, "since", r.since);
+  out += "}\n";
+  return out;
+}
+
+std::optional<Record> parse_record(std::string_view text) {
+  Record r;
+  Reader in(text);
+  bool versioned = false;
+  if (!in.take('{')) return std::nullopt;
+  do {
+    const auto key = in.string();
+    if (!key || !in.take(':')) return std::nullopt;
+    if (in.next_is_string()) {
+      auto value = in.string();
+      if (!value) return std::nullopt;
+      if (*key == "host") r.host = *value;
+      if (*key == "boot") r.boot = *value;
+      if (*key == "pidns") r.pidns = *value;
+      if (*key == "timens") r.timens = *value;
+      if (*key == "nonce") r.nonce = *value;
+      if (*key == "user") r.user = *value;
+      if (*key == "cmd") r.cmd = *value;
+      if (*key == "since") r.since = *value;
+    } else {
+      const auto value = in.number();
+      if (!value) return std::nullopt;
+      if (*key == "v") versioned = *value == kVersion;
+      if (*key == "pid") r.pid = *value;
+      if (*key == "start") r.start = *value;
+    }
+  } while (in.take(','));
+  if (!in.take('}') || !in.at_end() || !versioned) return std::nullopt;
+  return r;
+}
+
+std::string to_since(std::chrono::system_clock::time_point when) {
+  // calendar arithmetic, not gmtime: that reads the time zone file, six system calls on the way to
+  // a lock
+  const auto day = std::chrono::floor<std::chrono::days>(when);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(std::chrono::floor<std::chrono::seconds>(when - day));
+  char text[64];
+  const int length =
+      std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02dZ", int(date.year()),
+                    unsigned(date.month()), unsigned(date.day()), int(time.hours().count()),
+                    int(time.minutes().count()), int(time.seconds().count()));
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+std::string describe(const Record& r) {
+  std::string text;
+  const auto add = [&](std::string_view before, std::string_view what) {
+    if (what.empty()) return;
+    if (!text.empty()) text += ' ';
+    text += before;
+    text += what;
+  };
+  if (r.pid != 0) add("pid ", std::to_string(r.pid));
+  if (!r.cmd.empty()) add("(", r.cmd + ")");
+  add("of ", r.user);
+  add("on ", r.host);
+  add("since ", r.since);
+  return text.empty() ? "someone who left no record" : text;
+}
+
+}  // namespace holdfast
