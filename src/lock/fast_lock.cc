@@ -1,0 +1,464 @@
+#include "lock/fast_lock.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+namespace holdfast::lock {
+
+using disk::At;
+using disk::Handle;
+using disk::Path;
+
+namespace {
+
+/// How often a step that somebody else's tidying got in the way of is done over. Eight spinning
+/// rivals disturb about one attempt in ten; whoever exhausts this is told "not now" with the last
+/// reason.
+constexpr int kRetryLimit = 32;
+
+/// 128 random bits in hex: no two attempts on this earth share one.
+std::string fresh_nonce() {
+  std::array<unsigned char, 16> bytes;
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+/// Errors that say "what you saw is no longer so" (or that a reply was lost): look again, a bounded
+/// number of times.
+bool is_passing(std::error_code ec) {
+  return ec == std::errc::no_such_file_or_directory || ec == std::errc::file_exists ||
+         ec == std::errc::directory_not_empty || ec == std::errc::interrupted ||
+         ec == std::error_code(ESTALE, std::generic_category());
+}
+
+bool is_stale_handle(std::error_code ec) {
+  return ec == std::errc::interrupted || ec == std::error_code(ESTALE, std::generic_category());
+}
+
+/// Of several steps, the first that really went wrong: a folder that was there already did not.
+std::error_code first_cause(std::initializer_list<std::error_code> steps) {
+  for (const std::error_code ec : steps) {
+    if (ec && ec != std::errc::file_exists) return ec;
+  }
+  return std::data(steps)[steps.size() - 1];
+}
+
+bool contains(const std::vector<std::string>& names, const Uid& id) {
+  return std::find(names.begin(), names.end(), id.str()) != names.end();
+}
+
+}  // namespace
+
+/// build/<id> while one attempt is under way.
+struct FastLock::Proposal {
+  const Uid& id;
+  Handle build;
+  Handle scratch;       ///< build/<id>
+  Handle seen;          ///< owner/<id>, as last looked at
+  std::string nonce;    ///< in the leaf, if that is a file
+  disk::Status folder;  ///< the leaf itself, if that is a folder
+  bool is_complete = false;
+};
+
+FastLock::FastLock(disk::Disk& disk, Path lock, const Log& log)
+    : disk_(disk), at_(std::move(lock)), log_(log) {}
+
+Answer FastLock::lock(const Uid& id, Record record) {
+  Answer answer{Outcome::failed, {}};
+  bool again = true;
+  for (int tries = 0; again && tries < kRetryLimit; ++tries) {
+    record.nonce = fresh_nonce();
+    answer = attempt(id, record, again);
+  }
+  if (answer.outcome == Outcome::held) {
+    log_.info("{} locked by {}", path().native(), id.str());
+  } else {
+    log_.info("{} failed to lock for {}", path().native(), id.str());
+  }
+  return answer;
+}
+
+Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
+  Proposal proposal{id, {}, {}, {}, record.nonce, {}};
+  again = false;
+  if (const auto no = build(proposal, record, again)) {
+    const Answer answer = withdraw(proposal, *no);
+    again = again && answer.outcome != Outcome::held;
+    return answer;
+  }
+  log_.debug("attempting to lock with {}", (at_.build() / id.str()).native());
+  const std::error_code moved = disk_.rename(Layout::proposal(proposal.scratch),
+                                             Layout::owner_beside(proposal.build));  // decides
+  Answer answer = settle(proposal, moved, again);
+  if (answer.outcome != Outcome::held) answer = withdraw(proposal, std::move(answer));
+  if (answer.outcome == Outcome::held) {
+    again = false;
+    (void)disk_.remove_dir(
+        Layout::scratch(proposal.build, id));  // a second task of this id may build there
+    (void)disk_.remove_dir(Layout::build_itself(proposal.build));  // others may build there
+  }
+  disk::close_together({&proposal.build, &proposal.scratch, &proposal.seen});
+  return answer;
+}
+
+/// The folders, then the leaf. A mkdir is not believed: the open that follows decides, and the
+/// mkdir's error is only the reason given when that fails.
+std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& again) {
+  const auto cannot = [&](const Path& folder, std::error_code ec) {
+    again = is_passing(ec);
+    return Answer{Outcome::failed, "cannot make " + folder.native() + ": " + explain(ec)};
+  };
+  const std::error_code lock_made = make_lock_dir();
+  const std::error_code build_made = disk_.make_dir(at_.build());
+  if (const auto ec = disk_.open_dir(at_.build(), p.build)) {
+    return cannot(at_.build(), first_cause({lock_made, build_made, ec}));
+  }
+  const std::error_code scratch_made = disk_.make_dir(Layout::scratch(p.build, p.id));
+  if (const auto ec = disk_.open_dir(Layout::scratch(p.build, p.id), p.scratch)) {
+    return cannot(at_.build() / p.id.str(), first_cause({scratch_made, ec}));
+  }
+  // An owner folder that is there already belongs to another attempt of this id, dead or alive, or
+  // is ours with its reply lost: only one that this mkdir made is ours for certain. withdraw()
+  // takes it away and the next attempt starts clean.
+  if (const auto ec = disk_.make_dir(Layout::proposal(p.scratch))) {
+    return cannot(at_.build() / p.id.str() / "owner", ec);
+  }
+  return write_leaf(p, record, again);
+}
+
+std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bool& again) {
+  std::error_code ec;
+  if (leaf_kind_ == LeafKind::dir) {
+    Handle folder;
+    ec = disk_.open_dir(Layout::proposal(p.scratch), folder);
+    if (!ec) ec = disk_.make_dir({folder, p.id.str()});
+    if (!ec) ec = disk_.status({folder, p.id.str()}, p.folder);
+  } else {
+    Handle leaf;
+    ec = disk_.create(Layout::proposed_leaf(p.scratch, p.id), leaf);
+    if (!ec) ec = disk_.write(leaf, to_line(record));
+    if (leaf.is_open()) {
+      const std::error_code closed = disk_.close(leaf);
+      if (!ec) ec = closed;
+    }
+  }
+  if (ec) {
+    again = is_passing(ec);
+    const Path leaf = at_.build() / p.id.str() / "owner" / p.id.str();
+    return Answer{Outcome::failed, "cannot make " + leaf.native() + ": " + explain(ec)};
+  }
+  p.is_complete = true;
+  return std::nullopt;
+}
+
+/// Who has it now? `moved` is what the rename said, and only a hint.
+Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
+  std::vector<std::string> names;
+  Found found = Found::nobody;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    found = find(p);
+    if (found != Found::nobody) break;
+    names = names_in(Layout::owner_beside(p.build));
+    if (!contains(names, p.id)) break;  // else the first look was wrong, or it came just now
+  }
+  switch (found) {
+    case Found::mine:
+      return {Outcome::held, {}};
+    case Found::same_id:
+      return {Outcome::already_mine, path().native() + " already locked by " + p.id.str()};
+    case Found::unreadable:
+      if (moved) break;
+      // It is ours, but nothing can be read back: better given up than held by one who cannot vouch
+      // for it.
+      if (release(p.id)) {
+        return {Outcome::failed, "cannot read back nor remove " +
+                                     (at_.owner() / p.id.str()).native() +
+                                     ": the lock may be held by " + p.id.str()};
+      }
+      return {Outcome::failed, "cannot read back " + (at_.owner() / p.id.str()).native()};
+    case Found::nobody:
+      break;
+  }
+  const auto silly = std::partition(
+      names.begin(), names.end(), [](const std::string& name) { return !Layout::is_silly(name); });
+  if (silly != names.begin()) {
+    names.erase(silly, names.end());
+    if (names.size() == 1) return {Outcome::contended, {}};
+    std::string why = path().native() + " has " + std::to_string(names.size()) + " owners:";
+    for (const std::string& name : names) why += " " + name;
+    return {Outcome::contended, why};
+  }
+  if (silly !=
+      names.end()) {  // no holder, but NFS keeps the file of one that is still open somewhere
+    again = true;
+    Handle owner;
+    if (!disk_.open_dir(Layout::owner_beside(p.build), owner)) (void)disk_.unlink({owner, *silly});
+    return {Outcome::contended,
+            path().native() + " is blocked by " + *silly +
+                ", which NFS removes when the program that has it open closes it"};
+  }
+  if (!moved) {  // the proposal was emptied on its way: nobody holds
+    again = true;
+    return {Outcome::contended, {}};
+  }
+  if (moved == std::errc::cross_device_link) {
+    return {Outcome::cross_device,
+            path().native() + " is spread over two filesystems: " + moved.message()};
+  }
+  again = is_passing(moved);
+  return {Outcome::failed,
+          "cannot move the proposal onto " + at_.owner().native() + ": " + explain(moved)};
+}
+
+/// Takes the proposal back after a no. If it is not there to be taken, another task of this id
+/// moved it, and that may have been onto owner/: then the no was wrong.
+Answer FastLock::withdraw(Proposal& p, Answer answer) {
+  bool is_last = true;
+  if (p.scratch.is_open()) {
+    const bool taken_back = discard(p.build, p.scratch, p.id);
+    if (!taken_back && p.is_complete && answer.outcome != Outcome::already_mine &&
+        find(p) == Found::mine) {
+      return {Outcome::held, {}};
+    }
+    (void)disk_.remove_dir(
+        Layout::scratch(p.build, p.id));  // a second task of this id may build there
+  }
+  if (p.build.is_open()) is_last = !disk_.remove_dir(Layout::build_itself(p.build));
+  if (is_last) {  // an unlock meanwhile could not remove these because of us
+    (void)disk_.remove_dir(at_.owner());
+    (void)disk_.remove_dir(at_.lock());
+  }
+  return answer;
+}
+
+FastLock::Found FastLock::find(Proposal& p) const {
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    // open, not stat: on NFS only an open asks the server
+    ec = disk_.open_file(Layout::leaf_beside(p.build, p.id), p.seen);
+    if (!ec && leaf_kind_ == LeafKind::dir) {
+      disk::Status now;
+      ec = disk_.status(Layout::leaf_beside(p.build, p.id), now);
+      if (!ec) return now.is_same_object(p.folder) ? Found::mine : Found::same_id;
+    } else if (!ec) {
+      std::string text;
+      ec = disk_.read(p.seen, text);
+      if (ec == std::errc::is_a_directory) return Found::same_id;
+      if (!ec) {
+        const auto record = parse_record(text);
+        return record && record->nonce == p.nonce ? Found::mine : Found::same_id;
+      }
+    }
+    if (ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory)
+      return Found::nobody;
+    if (!is_stale_handle(ec)) break;
+  }
+  return Found::unreadable;
+}
+
+std::error_code FastLock::make_lock_dir() {
+  const std::error_code ec = disk_.make_dir(at_.lock());
+  if (ec != std::errc::no_such_file_or_directory) return ec;
+  std::vector<Path> missing;
+  for (Path parent = at_.lock().parent_path(); !parent.empty(); parent = parent.parent_path()) {
+    const std::error_code made = disk_.make_dir(parent);
+    if (made == std::errc::no_such_file_or_directory) {
+      missing.push_back(parent);
+    } else if (made && made != std::errc::file_exists) {
+      return made;
+    } else {
+      break;
+    }
+  }
+  for (auto parent = missing.rbegin(); parent != missing.rend(); ++parent) {
+    (void)disk_.make_dir(*parent);  // the next one tells
+  }
+  return disk_.make_dir(at_.lock());
+}
+
+/// Moves the proposal of an id out of the way, whole, and only then takes it apart.
+bool FastLock::discard(const Handle& build, const Handle& scratch, const Uid& id) {
+  const std::string unique = fresh_nonce();
+  const std::error_code moved =
+      disk_.rename(Layout::proposal(scratch), Layout::gone(build, unique));
+  purge(Layout::gone(build, unique), &id);  // also after an error: its reply may have been lost
+  return !moved;
+}
+
+/// Removes a folder that can no longer become owner/. `likely` saves a listing.
+void FastLock::purge(const At& folder, const Uid* likely) {
+  Handle dir;
+  if (disk_.open_dir(folder, dir)) return;
+  if (likely) (void)remove_leaf(dir, likely->str());
+  if (!disk_.remove_dir(folder)) return;
+  for (const std::string& name : names_in(folder)) (void)remove_leaf(dir, name);
+  (void)disk_.remove_dir(folder);  // what stays, the next clean() finds
+}
+
+std::error_code FastLock::remove_leaf(const Handle& dir, const std::string& name) {
+  const std::error_code ec = disk_.unlink({dir, name});
+  if (ec != std::errc::is_a_directory && ec != std::errc::operation_not_permitted) return ec;
+  const std::error_code as_folder = disk_.remove_dir({dir, name});
+  return as_folder == std::errc::not_a_directory ? ec : as_folder;
+}
+
+Answer FastLock::unlock(const Uid& id) {
+  if (!contains(names_in(at_.owner()), id)) {
+    return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+  }
+  if (const auto ec = release(id)) {
+    return {Outcome::failed, "cannot unlock " + path().native() + ": " + explain(ec)};
+  }
+  (void)disk_.remove_dir(at_.owner());  // a rival may be in already
+  const std::error_code removed = disk_.remove_dir(at_.lock());
+  log_.info("{} unlocked by {}", path().native(), id.str());
+  return {Outcome::released, {}, !removed || removed == std::errc::no_such_file_or_directory};
+}
+
+/// Removes owner/<id>. "Not there" is a success: the caller saw it, so either this call removed it
+/// and the reply was lost, or a cleaner was quicker.
+std::error_code FastLock::release(const Uid& id) {
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    Handle owner;
+    ec = disk_.open_dir(at_.owner(), owner);
+    if (!ec) ec = remove_leaf(owner, id.str());
+    if (!ec) return {};
+    if (is_passing(ec) && !contains(names_in(at_.owner()), id)) return {};
+    if (!is_passing(ec)) return ec;
+  }
+  return ec;
+}
+
+std::vector<Leaf> FastLock::owner() const {
+  std::vector<Leaf> leaves;
+  Handle owner;
+  if (disk_.open_dir(at_.owner(), owner)) return leaves;
+  for (const std::string& name : names_in(at_.owner())) {
+    if (Layout::is_silly(name)) continue;
+    Handle leaf;
+    std::string text;
+    std::optional<Record> record;
+    if (!disk_.open_file({owner, name}, leaf) && !disk_.read(leaf, text))
+      record = parse_record(text);
+    leaves.push_back({Uid::found(name), std::move(record)});
+  }
+  return leaves;
+}
+
+bool FastLock::is_mine(const Uid& id) const {
+  std::vector<std::string> names = names_in(at_.owner());
+  std::erase_if(names, Layout::is_silly);
+  return names.size() == 1 && names.front() == id.str();
+}
+
+std::vector<Uid> FastLock::ids_in_use() const {
+  std::vector<std::string> names = names_in(at_.owner());
+  const std::vector<std::string> proposals = names_in(at_.build());
+  names.insert(names.end(), proposals.begin(), proposals.end());
+  std::erase_if(names,
+                [](const std::string& n) { return Layout::is_silly(n) || Layout::is_gone(n); });
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<Uid> ids;
+  for (std::string& name : names) ids.push_back(Uid::found(std::move(name)));
+  return ids;
+}
+
+void FastLock::clean_stale_ids(std::span<const Uid> ids) {
+  for (const Uid& id : ids) {
+    log_.debug("cleaning stale id {}", id.str());
+    Handle build;
+    if (!disk_.open_dir(at_.build(), build)) clean_proposal(build, id);
+    if (contains(names_in(at_.owner()), id))
+      (void)release(id);  // what stays, the next cleaner finds
+  }
+  (void)disk_.remove_dir(at_.build());
+  (void)disk_.remove_dir(at_.owner());
+  (void)disk_.remove_dir(at_.lock());
+}
+
+void FastLock::clean_proposal(const Handle& build, const Uid& id) {
+  Handle scratch;
+  if (disk_.open_dir(Layout::scratch(build, id), scratch)) return;
+  discard(build, scratch, id);
+  (void)disk_.remove_dir(Layout::scratch(build, id));  // its task may have come back to life
+}
+
+bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::seconds age) {
+  Handle build;
+  if (!disk_.open_dir(at_.build(), build)) {
+    for (const std::string& name : names_in(at_.build())) {
+      if (Layout::is_gone(name)) {
+        purge({build, name}, nullptr);
+      } else if (is_older({build, name}, now - age)) {
+        clean_proposal(build, Uid::found(name));
+      }
+    }
+  }
+  const std::vector<Uid> ids = ids_in_use();
+  Handle in_use;
+  if (!disk_.open_dir(at_.in_use(), in_use)) {
+    for (const std::string& name : names_in(at_.in_use())) {
+      if (!std::binary_search(ids.begin(), ids.end(), Uid::found(name)))
+        (void)disk_.remove_dir({in_use, name});
+    }
+  }
+  Handle owner;
+  if (!disk_.open_dir(at_.owner(), owner)) {
+    const std::vector<std::string> names = names_in(at_.owner());
+    if (std::all_of(names.begin(), names.end(), Layout::is_silly)) {
+      for (const std::string& name : names) (void)disk_.unlink({owner, name});
+    }
+  }
+  for (const Path& folder : {at_.owner(), at_.build(), at_.in_use(), at_.lock()}) {
+    (void)disk_.remove_dir(folder);  // those in use stay
+  }
+  return names_in(at_.inside()).empty();
+}
+
+/// Whether a proposal has rested that long: neither build/<id> nor its owner folder changed since
+/// `limit`.
+bool FastLock::is_older(const At& scratch, std::chrono::system_clock::time_point limit) const {
+  disk::Status outer;
+  disk::Status inner;
+  Handle dir;
+  if (disk_.status(scratch, outer) || outer.modified > limit) return false;
+  if (disk_.open_dir(scratch, dir)) return false;
+  return disk_.status(Layout::proposal(dir), inner) || inner.modified <= limit;
+}
+
+/// Sorted. A folder that cannot be listed has no names: who must know why asks for it himself.
+std::vector<std::string> FastLock::names_in(const At& at) const {
+  std::vector<std::string> names;
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    names.clear();
+    ec = disk_.list(at, names);
+    if (!is_stale_handle(ec)) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string FastLock::explain(std::error_code ec) const {
+  disk::Status status;
+  if (ec == std::errc::no_such_file_or_directory && !disk_.status(at_.lock(), status) &&
+      status.kind == disk::Kind::symlink) {
+    return path().native() + " is a symbolic link that leads nowhere";
+  }
+  return ec.message();
+}
+
+}  // namespace holdfast::lock

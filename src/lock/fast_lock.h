@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/record.h"
+#include "base/uid.h"
+#include "disk/disk.h"
+#include "lock/layout.h"
+
+namespace holdfast::lock {
+
+enum class Outcome {
+  held,          ///< lock: it is ours now
+  released,      ///< unlock: it was ours and no longer is
+  contended,     ///< lock: another id has it; trying again makes sense
+  already_mine,  ///< lock: this id had it before this call
+  not_mine,      ///< unlock: this id does not have it
+  failed,        ///< the world said no; `why` has its reason, and nothing of ours is left
+  cross_device,  ///< lock: build/ and owner/ are on two filesystems, no atomic rename
+};
+
+struct Answer {
+  Outcome outcome;
+  std::string why;       ///< for people; empty where the outcome says it all
+  bool is_gone = false;  ///< unlock: the lock directory went with it, nobody else is there
+};
+
+/// One entry of owner/.
+struct Leaf {
+  Uid id;
+  std::optional<Record> record;
+};
+
+/// What a leaf is made of. Readers and cleaners accept both.
+enum class LeafKind {
+  file,  ///< what shell peers know; carries the record
+  dir,   ///< one mkdir, no content; shell peers are kept out by it but cannot remove it
+};
+
+/// A lock that is a directory: held while <lock>/owner/<id> exists.
+///
+/// Decides:  lock() by one rename of build/<id>/owner onto owner/, which the kernel refuses while
+/// another
+///           id is inside; unlock() by one unlink of owner/<id>. Neither is believed by its return
+///           code: after the rename, done or refused, lock() opens owner/<id> and holds if and only
+///           if it finds the nonce of this very attempt there. So a lost reply, an emptied proposal
+///           and a second task under the same id all get the true answer.
+/// Proposal: belongs to the attempt that made its owner folder. It leaves by a rename, whole: onto
+/// owner/ or to
+///           build/.gone.<unique>. It is never emptied in place, because an unlink that was on its
+///           way when the folder moved onto owner/ would remove the leaf of a live holder.
+/// Killed:   before the rename, build/<id> stays and harms nobody; after it, the lock is held by a
+/// dead id
+///           until a policy cleans that id; in unlock(), an empty owner/ stays, which the next
+///           rename replaces.
+/// Owns:     nothing between calls; two FastLocks on one path are two contenders.
+/// Threads:  const calls from anywhere; others from one thread at a time.
+class FastLock {
+ public:
+  FastLock(disk::Disk& disk, disk::Path lock, const Log& log = silent_log());
+
+  const disk::Path& path() const { return at_.lock(); }
+  void set_leaf_kind(LeafKind kind) { leaf_kind_ = kind; }
+
+  /// One attempt. Missing parents of the lock are made; `record` goes into the leaf with a fresh
+  /// nonce. Refused or failed, it leaves nothing behind.
+  Answer lock(const Uid& id, Record record);
+
+  /// Gives up what `id` holds, then removes the folders that became empty.
+  Answer unlock(const Uid& id);
+
+  std::vector<Leaf> owner() const;      ///< who holds it, sorted by id; with records
+  bool is_mine(const Uid& id) const;    ///< held by `id`, and by nobody else
+  std::vector<Uid> ids_in_use() const;  ///< holders and proposers, sorted, each once
+
+  /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
+  void clean_stale_ids(std::span<const Uid> ids);
+
+  /// Removes what belongs to nobody: proposals that nobody touched for `age` (a proposer that lives
+  /// after all loses that attempt, not its exclusion), .gone folders, in_use marks of ids that are
+  /// not there, empty folders. True if nothing is left of the lock.
+  bool clean(std::chrono::system_clock::time_point now, std::chrono::seconds age);
+
+ private:
+  struct Proposal;
+  enum class Found { mine, same_id, nobody, unreadable };
+
+  Answer attempt(const Uid& id, const Record& record, bool& again);
+  std::optional<Answer> build(Proposal& proposal, const Record& record, bool& again);
+  std::optional<Answer> write_leaf(Proposal& proposal, const Record& record, bool& again);
+  Answer settle(Proposal& proposal, std::error_code moved, bool& again);
+  Answer withdraw(Proposal& proposal, Answer answer);
+  Found find(Proposal& proposal) const;
+
+  std::error_code make_lock_dir();
+  bool discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
+  void purge(const disk::At& folder, const Uid* likely);
+  std::error_code remove_leaf(const disk::Handle& dir, const std::string& name);
+  std::error_code release(const Uid& id);
+  void clean_proposal(const disk::Handle& build, const Uid& id);
+  bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
+  std::vector<std::string> names_in(const disk::At& at) const;
+  std::string explain(std::error_code ec) const;
+
+  disk::Disk& disk_;
+  Layout at_;
+  const Log& log_;
+  LeafKind leaf_kind_ = LeafKind::file;
+};
+
+}  // namespace holdfast::lock

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string>
+
+#include "base/uid.h"
+#include "disk/disk.h"
+
+namespace holdfast::lock {
+
+/// Every name inside a lock directory; holdfast-layout(5) is its page. Nothing else spells one.
+///
+///     LOCK/owner/<id>                held by <id>
+///     LOCK/build/<id>/owner/<id>     a proposal of <id>
+///     LOCK/build/.gone.<unique>      a proposal on its way out
+///     LOCK/in_use/<id>/              grace policy: time of the last sign of life or the last check
+class Layout {
+ public:
+  explicit Layout(disk::Path lock) : lock_(without_slashes(std::move(lock))) {}
+
+  const disk::Path& lock() const { return lock_; }
+  disk::Path inside() const {
+    return lock_ / ".";
+  }  ///< the lock may be a link to a folder: looks through it
+  disk::Path owner() const { return lock_ / kOwner; }
+  disk::Path build() const { return lock_ / kBuild; }
+  disk::Path in_use() const { return lock_ / kInUse; }
+
+  // Below a handle on build/.
+  static disk::At scratch(const disk::Handle& build, const Uid& id) { return {build, id.str()}; }
+  static disk::At gone(const disk::Handle& build, const std::string& unique) {
+    return {build, std::string(kGone) + unique};
+  }
+  static disk::At owner_beside(const disk::Handle& build) { return {build, "../owner"}; }
+  static disk::At leaf_beside(const disk::Handle& build, const Uid& id) {
+    return {build, "../owner/" + id.str()};
+  }
+  static disk::At build_itself(const disk::Handle& build) { return {build, "../build"}; }
+
+  // Below a handle on build/<id>/.
+  static disk::At proposal(const disk::Handle& scratch) { return {scratch, kOwner}; }
+  static disk::At proposed_leaf(const disk::Handle& scratch, const Uid& id) {
+    return {scratch, std::string(kOwner) + "/" + id.str()};
+  }
+
+  static bool is_gone(const std::string& name) { return name.starts_with(kGone); }
+  /// What an NFS client leaves in place of an unlinked open file.
+  static bool is_silly(const std::string& name) { return name.starts_with(".nfs"); }
+
+ private:
+  static constexpr const char* kOwner = "owner";
+  static constexpr const char* kBuild = "build";
+  static constexpr const char* kInUse = "in_use";
+  static constexpr const char* kGone = ".gone.";
+
+  /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
+  /// end.
+  static disk::Path without_slashes(disk::Path path) {
+    std::string text = path.native();
+    while (text.size() > 1 && text.back() == '/') text.pop_back();
+    return text;
+  }
+
+  disk::Path lock_;
+};
+
+}  // namespace holdfast::lock
