@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/record.h"
+#include "base/uid.h"
+
+namespace holdfast::identity {
+
+/// "I cannot see it" is not "it is dead": only `dead` ever frees a lock.
+enum class Life { alive, dead, unknown };
+
+struct Verdict {
+  Life life;
+  std::string why;
+  int program_status = -1;  ///< of an external checker, where one was asked
+};
+
+/// Tells whether the process behind an id lives.
+class Checker {
+ public:
+  virtual ~Checker() = default;
+  virtual Verdict check(const Uid& id, const std::optional<Record>& record) const = 0;
+
+  /// May be asked on every unlock, before the caller gets its answer.
+  virtual bool is_cheap() const = 0;
+};
+
+}  // namespace holdfast::identity
