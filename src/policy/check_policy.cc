@@ -1,0 +1,109 @@
+#include "policy/check_policy.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace holdfast::policy {
+
+using identity::Life;
+using lock::Answer;
+using lock::Leaf;
+using lock::Outcome;
+
+namespace {
+
+/// A child that nobody waits for and that holds none of our streams open. False in the parent.
+bool become_detached_child() {
+  const pid_t child = fork();
+  if (child != 0) return false;
+  setsid();
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
+  return true;
+}
+
+}  // namespace
+
+Answer CheckPolicy::lock(const Uid& id, const Record& record) {
+  Answer answer = lock_.lock(id, record);
+  const bool is_held =
+      answer.outcome == Outcome::contended || answer.outcome == Outcome::already_mine;
+  if (is_held && clean_stale_owner()) answer = lock_.lock(id, record);
+  return answer;
+}
+
+Answer CheckPolicy::unlock(const Uid& id) {
+  const Answer answer = lock_.unlock(id);
+  if (answer.is_gone) return answer;
+  if (checker_.is_cheap()) {
+    clean_stale();
+  } else if (!lock_.ids_in_use().empty() && become_detached_child()) {
+    clean_stale();
+    _exit(0);
+  }
+  return answer;
+}
+
+std::vector<Leaf> CheckPolicy::owner() {
+  clean_stale_owner();
+  return lock_.owner();
+}
+
+std::optional<identity::Verdict> CheckPolicy::staleness() const {
+  std::optional<identity::Verdict> worst;
+  const auto weight = [](Life life) {
+    return life == Life::dead ? 0 : life == Life::unknown ? 1 : 2;
+  };
+  for (const Leaf& leaf : lock_.owner()) {
+    auto verdict = checker_.check(leaf.id, leaf.record);
+    if (!worst || weight(verdict.life) > weight(worst->life)) worst = std::move(verdict);
+  }
+  return worst;
+}
+
+bool CheckPolicy::clean(std::chrono::seconds age) {
+  clean_stale();
+  return lock_.clean(clock_.wall(), age);
+}
+
+bool CheckPolicy::clean_stale_owner() {
+  std::vector<Uid> dead;
+  for (const Leaf& leaf : lock_.owner()) {
+    if (!is_dead(leaf.id, leaf.record)) continue;
+    log_.info("recovery needed for {}", leaf.id.str());
+    dead.push_back(leaf.id);
+  }
+  if (!dead.empty()) lock_.clean_stale_ids(dead);
+  return !dead.empty();
+}
+
+void CheckPolicy::clean_stale() {
+  const std::vector<Leaf> holders = lock_.owner();
+  std::vector<Uid> dead;
+  for (const Uid& id : lock_.ids_in_use()) {
+    const auto holder = std::find_if(holders.begin(), holders.end(),
+                                     [&](const Leaf& leaf) { return leaf.id == id; });
+    if (is_dead(id, holder == holders.end() ? std::nullopt : holder->record)) dead.push_back(id);
+  }
+  if (!dead.empty()) lock_.clean_stale_ids(dead);
+  for (const Uid& id : dead) log_.info("cleaned stale id {}", id.str());
+}
+
+bool CheckPolicy::is_dead(const Uid& id, const std::optional<Record>& record) const {
+  const auto verdict = checker_.check(id, record);
+  if (verdict.life == Life::unknown) {
+    log_.warn("WARNING: {}: unable to identify live/staleness for {}: {}", lock_.path().native(),
+              id.str(), verdict.why);
+  }
+  return verdict.life == Life::dead;
+}
+
+std::string who_holds(const disk::Path& lock, const Leaf& holder) {
+  const std::string who =
+      holder.record ? describe(*holder.record) : holder.id.str() + ", who left no record";
+  return lock.native() + " is held by " + who;
+}
+
+}  // namespace holdfast::policy

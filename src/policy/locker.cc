@@ -1,0 +1,75 @@
+#include "policy/locker.h"
+
+#include <unistd.h>
+
+#include "identity/local_id.h"
+#include "policy/check_policy.h"
+
+namespace holdfast {
+
+struct Locker::Guard::Held {
+  lock::FastLock lock;
+  Uid id;
+  pid_t process;
+};
+
+Locker::Guard::Guard(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+Locker::Guard::Guard(Guard&&) noexcept = default;
+
+Locker::Guard& Locker::Guard::operator=(Guard&& other) noexcept {
+  if (this != &other) {
+    unlock();
+    held_ = std::move(other.held_);
+  }
+  return *this;
+}
+
+Locker::Guard::~Guard() {
+  unlock();
+}
+
+bool Locker::Guard::unlock() {
+  const std::unique_ptr<Held> held = std::move(held_);
+  if (!held || held->process != getpid()) return false;
+  return held->lock.unlock(held->id).outcome == lock::Outcome::released;
+}
+
+bool Locker::Guard::is_held() const {
+  return held_ && held_->process == getpid() && held_->lock.is_mine(held_->id);
+}
+
+Locker::Locker(disk::Path lock, disk::Disk& disk) : path_(std::move(lock)), disk_(disk) {}
+
+struct Locker::Self {
+  pid_t process;
+  identity::Identity identity;
+};
+
+std::optional<Locker::Guard> Locker::try_lock() {
+  const identity::LocalId local(disk_);
+  const pid_t process = getpid();
+  if (!self_ || self_->process != process) {
+    std::string why;
+    const auto identity = local.identify(std::to_string(process), why);
+    if (!identity) {
+      refusal_ = {lock::Outcome::failed, why};
+      return std::nullopt;
+    }
+    self_ = std::make_shared<const Self>(Self{process, *identity});
+  }
+  Record record = self_->identity.record;
+  record.since = to_since(real_clock().wall());
+  lock::FastLock lock(disk_, path_);
+  refusal_ = policy::CheckPolicy(lock, local).lock(self_->identity.uid, record);
+  if (refusal_.outcome == lock::Outcome::held) {
+    return Guard(
+        std::make_unique<Guard::Held>(Guard::Held{std::move(lock), self_->identity.uid, process}));
+  }
+  if (refusal_.outcome == lock::Outcome::contended && refusal_.why.empty()) {
+    const auto holders = lock.owner();
+    if (!holders.empty()) refusal_.why = policy::who_holds(lock.path(), holders.front());
+  }
+  return std::nullopt;
+}
+
+}  // namespace holdfast
