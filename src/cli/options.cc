@@ -1,0 +1,57 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/tool.h"
+
+namespace holdfast::cli {
+namespace {
+
+/// The shell's two-letter option with one dash, which a parser would take for -d -i.
+void spell_out_info(std::vector<std::string>& words) {
+  for (std::string& word : words) {
+    if (word.empty() || word.front() != '-') return;
+    if (word == "-di") word = "--info";
+  }
+}
+
+}  // namespace
+
+void take_options(const Tool& tool, std::vector<std::string>& words, Options& options) {
+  if (words.empty() || words.front().empty() || words.front().front() != '-') return;
+  spell_out_info(words);
+
+  CLI::App app;
+  app.set_help_flag();
+  app.prefix_command();
+  app.add_flag_callback("--info", [&] { options.level = Log::Level::info; });
+  app.add_flag_callback("-d,--debug", [&] { options.level = Log::Level::debug; });
+  app.add_flag("-u,-h,--help", options.help);
+  app.add_flag("--version", options.version);
+  if (tool.knows & knows_strict) app.add_flag("--strict", options.strict);
+  if (tool.knows & knows_dir_leaf) app.add_flag("--dir-leaf", options.dir_leaf);
+  const auto add_seconds = [&](const char* name, std::chrono::seconds& seconds) {
+    app.add_option_function<unsigned>(
+        name, [&seconds](unsigned n) { seconds = std::chrono::seconds(n); });
+  };
+  if (tool.knows & knows_age) add_seconds("--older-than", options.age);
+  if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
+  if (tool.takes_checker) {
+    app.add_option_function<std::vector<std::string>>(
+           "-s",
+           [&](const std::vector<std::string>& args) {
+             options.checker.insert(options.checker.end(), args.begin(), args.end());
+           })
+        ->expected(1)
+        ->take_all();
+  }
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& e) {
+    throw UsageError(e.what());
+  }
+  words = app.remaining();
+  if (!words.empty() && words.front().starts_with('-'))
+    throw UsageError("unknown option " + words.front());
+}
+
+}  // namespace holdfast::cli

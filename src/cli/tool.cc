@@ -1,0 +1,151 @@
+#include "cli/tool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "cli/version.h"
+
+namespace holdfast::cli {
+namespace {
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw std::system_error(errno, std::generic_category());
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+std::string usage(const Tool& tool) {
+  std::string text = "\n";
+  std::string_view lead = "    usage: ";
+  for (const Action& action : tool.actions) {
+    text.append(lead).append(tool.name).append(" ");
+    if (action.needs_checker) text += "<stale_checker> ";
+    text.append(action.name).append(" ").append(action.words).append("\n");
+    lead = "           ";
+  }
+  text += "\n    options: -di|--info | -d|--debug | -u|-h|--help | --version\n";
+  if (tool.knows & knows_strict)
+    text += "             --strict            unlocking what is not held is an error\n";
+  if (tool.knows & knows_dir_leaf)
+    text += "             --dir-leaf          lock with a folder, not a file, as the mark\n";
+  if (tool.knows & knows_age)
+    text += "             --older-than <s>    clean: proposals untouched for that long (5)\n";
+  if (tool.knows & knows_patience)
+    text += "             --wait <s>          kill: how long to wait for the end (5)\n";
+  text.append("\n").append(tool.text).append("\n");
+  return text;
+}
+
+/// Honoured as the shell does; nothing else in the environment is.
+Log::Level level_from_environment() {
+  const char* debug = std::getenv("DEBUG");
+  if (debug && std::strcmp(debug, "DEBUG") == 0) return Log::Level::debug;
+  if (debug && std::strcmp(debug, "INFO") == 0) return Log::Level::info;
+  return Log::Level::quiet;
+}
+
+/// Options, then the checker with its own words where the tool takes one; leaves the action and its
+/// words.
+void take_leading_words(const Tool& tool, std::vector<std::string>& words, Options& options) {
+  take_options(tool, words, options);
+  if (!tool.takes_checker) return;
+  const auto is_action_without = [&](const std::string& word) {
+    return std::any_of(tool.actions.begin(), tool.actions.end(), [&](const Action& action) {
+      return action.name == word && !action.needs_checker;
+    });
+  };
+  if (words.empty() || is_action_without(words.front())) return;
+  if (options.checker.empty()) {
+    options.checker.push_back(words.front());
+    words.erase(words.begin());
+    take_options(tool, words, options);
+  }
+}
+
+const Action& find_action(const Tool& tool, const std::vector<std::string>& words,
+                          const Options& options) {
+  const bool has_action = !words.empty() && !words.front().empty();
+  if (tool.takes_checker && !has_action) {
+    throw UsageError(options.checker.empty() ? "you must specify a stale checker"
+                                             : "you must specify a stale checker and an action");
+  }
+  if (!has_action) throw UsageError("unspecified <ACTION>");
+  for (const Action& action : tool.actions) {
+    if (action.name == words.front()) return action;
+  }
+  throw UsageError("unknown action (" + words.front() + ")");
+}
+
+void check_words(const Tool& tool, const Action& action, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < action.needed; ++i) {
+    if (i >= words.size() || (tool.empty_is_missing && words[i].empty())) {
+      throw UsageError("action '" + std::string(action.name) + "' needs " +
+                       std::string(action.words));
+    }
+  }
+}
+
+int run(const Tool& tool, int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  Options options;
+  options.level = level_from_environment();
+  take_leading_words(tool, words, options);
+  if (options.version) {
+    write_all(STDOUT_FILENO, std::string(tool.name) + " (holdfast) " + kVersion + "\n");
+    return static_cast<int>(LockExit::ok);
+  }
+  if (options.help) {
+    write_all(STDERR_FILENO, usage(tool));
+    return static_cast<int>(LockExit::usage);
+  }
+  const Action& action = find_action(tool, words, options);
+  words.erase(words.begin());
+  check_words(tool, action, words);
+  Call call(std::move(words), options, argc > 0 ? argv[0] : "");
+  const Exit exit = action.run(call);
+  try {
+    write_all(STDOUT_FILENO, call.output());
+  } catch (const std::system_error& e) {
+    call.log.error("cannot write the answer: {}", e.code().message());
+    return static_cast<int>(LockExit::output_failed);
+  }
+  return exit.code();
+}
+
+}  // namespace
+
+Uid Call::id(std::size_t i) const {
+  std::string why;
+  if (auto id = Uid::parse(word(i), why)) return *id;
+  throw UsageError(why);
+}
+
+bool Call::is_talkative() const {
+  return options.level != Log::Level::quiet || isatty(STDERR_FILENO);
+}
+
+int run_tool(const Tool& tool, int argc, char** argv) {
+  try {
+    return run(tool, argc, argv);
+  } catch (const UsageError& e) {
+    try {
+      write_all(STDERR_FILENO, usage(tool) + "Error - " + e.what() + "\n");
+    } catch (const std::system_error&) {
+      // nobody is listening: the code has to do
+    }
+    return static_cast<int>(LockExit::usage);
+  } catch (const std::exception& e) {
+    Log().error("{}", e.what());
+    return static_cast<int>(LockExit::proposal_failed);
+  }
+}
+
+}  // namespace holdfast::cli

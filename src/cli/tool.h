@@ -1,0 +1,96 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "base/uid.h"
+
+namespace holdfast::cli {
+
+/// The words on the command line make no sense: usage on stderr with this cause, exit 10.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What may stand before the action.
+struct Options {
+  Log::Level level = Log::Level::quiet;
+  bool help = false;
+  bool version = false;
+  bool strict = false;               ///< --strict: an unlock of what is not ours is a failure
+  bool dir_leaf = false;             ///< --dir-leaf
+  std::chrono::seconds age{5};       ///< --older-than: for clean
+  std::chrono::seconds patience{5};  ///< --wait: for kill
+  std::vector<std::string> checker;  ///< CHECKER -s ARG..., of tools that take one
+};
+
+/// Which of them a tool knows, besides --info, --debug, --help and --version.
+enum Knows : unsigned { knows_strict = 1, knows_dir_leaf = 2, knows_age = 4, knows_patience = 8 };
+
+class Call;
+
+struct Action {
+  std::string_view name;
+  std::string_view words;  ///< as the usage shows them
+  unsigned needed;         ///< how many must be there
+  Exit (*run)(Call&);
+  bool needs_checker = false;
+};
+
+struct Tool {
+  std::string_view name;
+  std::string_view text;  ///< what it is, for the usage
+  std::span<const Action> actions;
+  unsigned knows = 0;
+  bool takes_checker = false;
+  bool empty_is_missing = true;  ///< an empty word counts as left out
+};
+
+/// One run of one action.
+class Call {
+ public:
+  Call(std::vector<std::string> words, const Options& given, std::string program)
+      : options(given), log(given.level), words_(std::move(words)), program_(std::move(program)) {}
+
+  const Options& options;
+  const Log log;
+
+  bool has(std::size_t i) const { return i < words_.size(); }
+  const std::string& word(std::size_t i) const { return words_.at(i); }
+  std::span<const std::string> from(std::size_t i) const {
+    return std::span(words_).subspan(std::min(i, words_.size()));
+  }
+  Uid id(
+      std::size_t i) const;  ///< the word as an id, or a UsageError that says what is wrong with it
+
+  /// The program as it was called, to find its siblings.
+  const std::string& program() const { return program_; }
+
+  void print(std::string_view line) { output_.append(line).append("\n"); }
+  const std::string& output() const { return output_; }
+
+  /// --info was given, or a person sits at the other end of stderr.
+  bool is_talkative() const;
+
+ private:
+  std::vector<std::string> words_;
+  std::string program_;
+  std::string output_;
+};
+
+/// Parses, runs the action, writes its answer. The only place that catches.
+int run_tool(const Tool& tool, int argc, char** argv);
+
+/// Takes leading options off `words`; the first word that is none ends them. For `-s` see
+/// Tool::takes_checker.
+void take_options(const Tool& tool, std::vector<std::string>& words, Options& options);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,123 @@
+#include <memory>
+
+#include "disk/disk.h"
+#include "identity/command_id.h"
+#include "identity/local_id.h"
+#include "policy/check_policy.h"
+#include "report.h"
+#include "siblings.h"
+#include "tools.h"
+
+namespace holdfast::tools {
+namespace {
+
+using identity::Life;
+
+/// Our own local_id is asked in this process, with the holder's record at hand; any other checker
+/// is run.
+std::unique_ptr<identity::Checker> make_checker(const cli::Call& call) {
+  const auto& words = call.options.checker;
+  if (words.size() == 2 && words[1] == "is_stale" && is_own_tool(words[0], "local_id")) {
+    return std::make_unique<identity::LocalId>(disk::posix());
+  }
+  return std::make_unique<identity::CommandId>(words);
+}
+
+/// The lock, its checker, and the policy that joins them.
+struct Checked {
+  explicit Checked(const cli::Call& call)
+      : lock(make_lock(call)),
+        checker(make_checker(call)),
+        policy(lock, *checker, real_clock(), call.log) {}
+
+  lock::FastLock lock;
+  std::unique_ptr<identity::Checker> checker;
+  policy::CheckPolicy policy;
+};
+
+Exit refuse_politely(cli::Call& call, const lock::FastLock& lock, const lock::Answer& answer) {
+  if (answer.outcome == lock::Outcome::contended && call.is_talkative()) {
+    for (const lock::Leaf& leaf : lock.owner())
+      call.log.warn("{}", policy::who_holds(lock.path(), leaf));
+  }
+  return report_lock(call, answer);
+}
+
+Exit lock(cli::Call& call) {
+  Checked checked(call);
+  const auto answer = checked.policy.lock(call.id(1), identity::record_of_caller(real_clock()));
+  return refuse_politely(call, checked.lock, answer);
+}
+
+Exit lock_nocheck(cli::Call& call) {
+  auto lock = make_lock(call);
+  return refuse_politely(call, lock,
+                         lock.lock(call.id(1), identity::record_of_caller(real_clock())));
+}
+
+Exit unlock(cli::Call& call) {
+  const Exit told = report_unlock(call, Checked(call).policy.unlock(call.id(1)));
+  return call.options.strict ? told : LockExit::ok;  // scripts unlock twice, in traps
+}
+
+Exit owner(cli::Call& call) {
+  return print_owner(call, Checked(call).policy.owner());
+}
+Exit owner_nocheck(cli::Call& call) {
+  return print_owner(call, make_lock(call).owner());
+}
+
+Exit is_mine(cli::Call& call) {
+  if (call.word(1).empty()) return LockExit::contended;
+  return make_lock(call).is_mine(call.id(1)) ? LockExit::ok : LockExit::contended;
+}
+
+Exit is_stale(cli::Call& call) {
+  const auto verdict = Checked(call).policy.staleness();
+  if (!verdict) return StaleExit::free;
+  if (verdict->life == Life::dead) return StaleExit::stale;
+  if (verdict->life == Life::alive) return StaleExit::alive;
+  return verdict->program_status >= 0 ? Exit::of_program(verdict->program_status)
+                                      : Exit(StaleExit::unknown);
+}
+
+Exit clean(cli::Call& call) {
+  return Checked(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+}
+
+constexpr cli::Action kActions[] = {
+    {"lock", "<lock_path> <id>", 2, lock, true},
+    {"lock_nocheck", "<lock_path> <id>", 2, lock_nocheck},
+    {"unlock", "<lock_path> <id>", 2, unlock, true},
+    {"owner", "<lock_path> > id", 1, owner, true},
+    {"owner_nocheck", "<lock_path> > id", 1, owner_nocheck},
+    {"is_mine", "<lock_path> <id>", 1, is_mine},
+    {"is_stale", "<lock_path>", 1, is_stale, true},
+    {"clean", "<lock_path>", 1, clean, true},
+};
+
+constexpr const char* kText =
+    "    A fast_lock that recovers from holders which died, by asking a checker about their ids.\n"
+    "\n"
+    "    <stale_checker> is <cmd [-s arg]...>: run as 'cmd arg... id', it exits with 0 if the id "
+    "is\n"
+    "    stale and with anything else if it lives or cannot tell. It is asked on every refused\n"
+    "    lock, so it should be cheap. 'local_id -s is_stale' is.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
+    "          10 usage, 12 lock spread over two filesystems, 20 held by this very id;\n"
+    "          'unlock' is 0 also for what was not held, unless --strict;\n"
+    "          'is_stale' is 0 stale, 1 alive, 2 free, 10 and up: the checker cannot tell.\n";
+
+}  // namespace
+
+int check_lock(int argc, char** argv) {
+  return cli::run_tool({.name = "check_lock",
+                        .text = kText,
+                        .actions = kActions,
+                        .knows = cli::knows_strict | cli::knows_dir_leaf | cli::knows_age,
+                        .takes_checker = true},
+                       argc, argv);
+}
+
+}  // namespace holdfast::tools

@@ -1,0 +1,82 @@
+#include "lock/fast_lock.h"
+
+#include "base/clock.h"
+#include "identity/local_id.h"
+#include "policy/check_policy.h"
+#include "report.h"
+#include "tools.h"
+
+namespace holdfast::tools {
+namespace {
+
+Exit lock(cli::Call& call) {
+  auto lock = make_lock(call);
+  const auto answer = lock.lock(call.id(1), identity::record_of_caller(real_clock()));
+  if (answer.outcome == lock::Outcome::contended && call.is_talkative()) {
+    for (const lock::Leaf& leaf : lock.owner())
+      call.log.warn("{}", policy::who_holds(lock.path(), leaf));
+  }
+  return report_lock(call, answer);
+}
+
+Exit unlock(cli::Call& call) {
+  return report_unlock(call, make_lock(call).unlock(call.id(1)));
+}
+
+Exit owner(cli::Call& call) {
+  return print_owner(call, make_lock(call).owner());
+}
+
+Exit is_mine(cli::Call& call) {
+  return make_lock(call).is_mine(call.id(1)) ? LockExit::ok : LockExit::contended;
+}
+
+Exit ids_in_use(cli::Call& call) {
+  for (const Uid& id : make_lock(call).ids_in_use()) call.print(id.str());
+  return LockExit::ok;
+}
+
+Exit clean_stale_ids(cli::Call& call) {
+  std::vector<Uid> ids;
+  for (std::size_t i = 1; call.has(i); ++i) ids.push_back(call.id(i));
+  make_lock(call).clean_stale_ids(ids);
+  return LockExit::ok;
+}
+
+Exit clean(cli::Call& call) {
+  const bool is_clean = make_lock(call).clean(real_clock().wall(), call.options.age);
+  return is_clean ? LockExit::ok : LockExit::contended;
+}
+
+constexpr cli::Action kActions[] = {
+    {"lock", "<lock_path> <id>", 2, lock},
+    {"unlock", "<lock_path> <id>", 2, unlock},
+    {"owner", "<lock_path> > id", 1, owner},
+    {"is_mine", "<lock_path> <id>", 2, is_mine},
+    {"ids_in_use", "<lock_path> > ids", 1, ids_in_use},
+    {"clean_stale_ids", "<lock_path> [ids]...", 1, clean_stale_ids},
+    {"clean", "<lock_path>", 1, clean},
+};
+
+constexpr const char* kText =
+    "    A lock that is a directory, held by an id of your choice. The id must be used by one "
+    "task\n"
+    "    only and never again after it; nothing here can tell whether its owner still lives. To\n"
+    "    recover from holders that died use check_lock or lock_local, which are built on this.\n"
+    "\n"
+    "    'clean' removes proposals that nobody touched for a while and empty folders.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
+    "          10 usage, 12 lock spread over two filesystems, 20 held by this very id.\n";
+
+}  // namespace
+
+int fast_lock(int argc, char** argv) {
+  return cli::run_tool({.name = "fast_lock",
+                        .text = kText,
+                        .actions = kActions,
+                        .knows = cli::knows_dir_leaf | cli::knows_age},
+                       argc, argv);
+}
+
+}  // namespace holdfast::tools

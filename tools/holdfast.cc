@@ -1,0 +1,84 @@
+/// The multi-call program: runs as the tool whose name it is called by, or that its first word
+/// names.
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "base/exit_code.h"
+#include "cli/version.h"
+#include "disk/disk.h"
+#include "tools.h"
+
+namespace {
+
+using namespace holdfast;
+
+struct Entry {
+  std::string_view name;
+  int (*run)(int, char**);
+  const char* summary;
+};
+
+constexpr Entry kTools[] = {
+    {"lock_local", tools::lock_local,
+     "a lock held by a process of this host, recovered when it dies"},
+    {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
+    {"check_lock", tools::check_lock,
+     "a lock by any id, with a checker that tells the dead from the living"},
+    {"fast_lock", tools::fast_lock, "the directory lock under all of them"},
+};
+
+const Entry* find_tool(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);
+  if (name.ends_with(".sh")) name.remove_suffix(3);
+  for (const Entry& entry : kTools) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+/// A link of another name may lead to a link of a tool's name.
+const Entry* follow_links(std::string name) {
+  for (int hops = 0; hops < 8; ++hops) {
+    if (const Entry* entry = find_tool(name)) return entry;
+    std::string target;
+    if (disk::posix().read_link(disk::Path(name), target)) break;
+    name = (disk::Path(name).parent_path() / target).native();
+  }
+  return nullptr;
+}
+
+void print_help(std::FILE* to) {
+  std::fputs(
+      "holdfast: locks for people who share a filesystem\n\nusage: holdfast TOOL [WORD]...\n\n",
+      to);
+  for (const Entry& entry : kTools) {
+    std::fprintf(to, "  %-11s %s\n", std::string(entry.name).c_str(), entry.summary);
+  }
+  std::fputs(
+      "\nEach tool is also a command of its own name; 'TOOL --help' tells its actions, 'man TOOL' "
+      "the\n"
+      "rest. To try it:\n\n"
+      "  lock_local lock /tmp/demo.lock $$ && lock_local owner_pid /tmp/demo.lock\n"
+      "  lock_local unlock /tmp/demo.lock $$\n",
+      to);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 1) return static_cast<int>(LockExit::usage);
+  if (const Entry* tool = follow_links(argv[0])) return tool->run(argc, argv);
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (const Entry* tool = find_tool(word)) return tool->run(argc - 1, argv + 1);
+  if (word == "--version") {
+    std::printf("holdfast %s\n", cli::kVersion);
+    return static_cast<int>(LockExit::ok);
+  }
+  const bool is_asked_for = word == "--help" || word == "-h" || word == "help";
+  print_help(is_asked_for ? stdout : stderr);
+  if (is_asked_for) return static_cast<int>(LockExit::ok);
+  if (!word.empty()) std::fprintf(stderr, "\nholdfast: no such tool: %s\n", argv[1]);
+  return static_cast<int>(LockExit::usage);
+}

@@ -1,0 +1,197 @@
+#include <optional>
+
+#include "disk/disk.h"
+#include "identity/local_id.h"
+#include "kill.h"
+#include "policy/check_policy.h"
+#include "report.h"
+#include "tools.h"
+
+namespace holdfast::tools {
+namespace {
+
+using identity::Identity;
+using identity::Life;
+using identity::LocalId;
+
+/// A lock whose ids are processes of this host.
+struct Local {
+  explicit Local(const cli::Call& call)
+      : ids(disk::posix()), lock(make_lock(call)), policy(lock, ids, real_clock(), call.log) {}
+
+  LocalId ids;
+  lock::FastLock lock;
+  policy::CheckPolicy policy;
+};
+
+std::optional<Identity> identify(const cli::Call& call, const LocalId& ids) {
+  std::string why;
+  auto identity = ids.identify(call.word(1), why);
+  if (!identity) {
+    call.log.error("obtaining UID for ID({})", call.word(1));
+    call.log.error("{}", why);
+  }
+  return identity;
+}
+
+/// The id under which the process given holds the lock, or would. Its text may have changed since
+/// it locked, when the clock was stepped or the process took another name: then the living holder
+/// with its pid is it.
+std::optional<Uid> own_id(const cli::Call& call, const Local& local) {
+  if (LocalId::is_well_formed(call.word(1))) return call.id(1);
+  const auto identity = identify(call, local.ids);
+  if (!identity) return std::nullopt;
+  const std::string same_pid = call.word(1) + ":";
+  for (const lock::Leaf& leaf : local.lock.owner()) {
+    if (leaf.id == identity->uid || !leaf.id.str().starts_with(same_pid)) continue;
+    if (local.ids.check(leaf.id, leaf.record).life == Life::alive) return leaf.id;
+  }
+  return identity->uid;
+}
+
+void tell_who_holds(const cli::Call& call, const Local& local) {
+  for (lock::Leaf leaf : local.lock.owner()) {
+    if (leaf.record && local.ids.check(leaf.id, leaf.record).life == Life::alive) {
+      leaf.record->cmd = local.ids.command_line(*leaf.record);
+    }
+    call.log.warn("{}", policy::who_holds(local.lock.path(), leaf));
+  }
+}
+
+template <class TryLock>
+Exit lock_with(cli::Call& call, TryLock try_lock) {
+  Local local(call);
+  const auto identity = identify(call, local.ids);
+  if (!identity) return LockExit::no_such_process;
+  if (identity->has_blank_name()) {
+    call.log.warn(
+        "WARNING: process {} has blanks in its name: a shell peer may take it for dead if it is "
+        "renamed",
+        call.word(1));
+  }
+  const auto answer = try_lock(local, *identity);
+  if (answer.outcome == lock::Outcome::contended && call.is_talkative())
+    tell_who_holds(call, local);
+  return report_lock(call, answer);
+}
+
+Exit lock(cli::Call& call) {
+  return lock_with(
+      call, [](Local& l, const Identity& self) { return l.policy.lock(self.uid, self.record); });
+}
+
+Exit lock_nocheck(cli::Call& call) {
+  return lock_with(
+      call, [](Local& l, const Identity& self) { return l.lock.lock(self.uid, self.record); });
+}
+
+Exit unlock(cli::Call& call) {
+  Local local(call);
+  const auto id = own_id(call, local);
+  if (!id) return LockExit::no_such_process;
+  const Exit told = report_unlock(call, local.policy.unlock(*id));
+  return call.options.strict ? told : LockExit::ok;  // scripts unlock twice, in traps
+}
+
+Exit is_mine(cli::Call& call) {
+  const Local local(call);
+  const auto id = own_id(call, local);
+  if (!id) return LockExit::no_such_process;
+  return local.lock.is_mine(*id) ? LockExit::ok : LockExit::contended;
+}
+
+Exit owner(cli::Call& call) {
+  return print_owner(call, Local(call).policy.owner());
+}
+Exit owner_nocheck(cli::Call& call) {
+  return print_owner(call, Local(call).lock.owner());
+}
+
+/// Of a single living owner.
+Exit print_pid(cli::Call& call, const LocalId& ids, const std::vector<lock::Leaf>& leaves) {
+  if (leaves.size() != 1 || ids.check(leaves[0].id, leaves[0].record).life != Life::alive)
+    return LockExit::contended;
+  const std::string& id = leaves[0].id.str();
+  call.print(id.substr(0, id.find(':')));
+  return LockExit::ok;
+}
+
+Exit owner_pid(cli::Call& call) {
+  Local local(call);
+  return print_pid(call, local.ids, local.policy.owner());
+}
+
+Exit owner_pid_nocheck(cli::Call& call) {
+  const Local local(call);
+  return print_pid(call, local.ids, local.lock.owner());
+}
+
+Exit is_stale(cli::Call& call) {
+  const auto verdict = Local(call).policy.staleness();
+  if (!verdict) return StaleExit::free;
+  call.log.info("{}: {}", call.word(0), verdict->why);
+  if (verdict->life == Life::dead) return StaleExit::stale;
+  if (verdict->life == Life::alive) return StaleExit::alive;
+  call.log.warn("WARNING: {}: unable to identify live/staleness of the owner: {}", call.word(0),
+                verdict->why);
+  return StaleExit::unknown;
+}
+
+Exit kill_owner(cli::Call& call) {
+  const auto leaves = Local(call).lock.owner();
+  if (leaves.empty()) return KillExit::free;
+  Exit last = KillExit::killed;
+  for (const lock::Leaf& leaf : leaves) {
+    const Exit exit =
+        kill_and_report(call, leaf.id, leaf.record, call.has(1) ? call.word(1) : "TERM");
+    if (exit.code() >= last.code()) last = exit;
+  }
+  return last;
+}
+
+Exit clean(cli::Call& call) {
+  return Local(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+}
+
+constexpr cli::Action kActions[] = {
+    {"lock", "<lock_path> <pid>", 2, lock},
+    {"lock_nocheck", "<lock_path> <pid>", 2, lock_nocheck},
+    {"fast_lock", "<lock_path> <pid>  (old name of lock_nocheck)", 2, lock_nocheck},
+    {"unlock", "<lock_path> <pid|uid>", 2, unlock},
+    {"owner", "<lock_path> > uid", 1, owner},
+    {"owner_nocheck", "<lock_path> > uid", 1, owner_nocheck},
+    {"owner_pid", "<lock_path> > pid", 1, owner_pid},
+    {"owner_pid_nocheck", "<lock_path> > pid", 1, owner_pid_nocheck},
+    {"is_mine", "<lock_path> <pid|uid>", 2, is_mine},
+    {"is_stale", "<lock_path>", 1, is_stale},
+    {"kill_owner", "<lock_path> [signal]", 1, kill_owner},
+    {"clean", "<lock_path>", 1, clean},
+};
+
+constexpr const char* kText =
+    "    A lock held by a process of this host. A script says\n"
+    "\n"
+    "        until lock_local lock /srv/repo/gc.lock $$ ; do sleep 1 ; done\n"
+    "        trap 'lock_local unlock /srv/repo/gc.lock $$' EXIT\n"
+    "\n"
+    "    and if it dies without unlocking, the next one to ask gets the lock.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
+    "          10 usage, 12 lock spread over two filesystems, 20 held by this very process, or\n"
+    "          no such process; 'unlock' is 0 also for what was not held, unless --strict;\n"
+    "          'is_stale' is 0 dead, 1 alive, 2 free, 13 cannot tell; 'kill_owner' is 0 killed,\n"
+    "          1 was dead already, 2 free, 13 cannot tell, 15 did not die in time, 16 not "
+    "permitted.\n";
+
+}  // namespace
+
+int lock_local(int argc, char** argv) {
+  return cli::run_tool(
+      {.name = "lock_local",
+       .text = kText,
+       .actions = kActions,
+       .knows = cli::knows_strict | cli::knows_dir_leaf | cli::knows_age | cli::knows_patience},
+      argc, argv);
+}
+
+}  // namespace holdfast::tools

@@ -1,0 +1,11 @@
+/// Every tool of the multi-call program, by its name.
+#pragma once
+
+namespace holdfast::tools {
+
+int fast_lock(int argc, char** argv);
+int check_lock(int argc, char** argv);
+int local_id(int argc, char** argv);
+int lock_local(int argc, char** argv);
+
+}  // namespace holdfast::tools
