@@ -41,8 +41,7 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
            [&](const std::vector<std::string>& args) {
              options.checker.insert(options.checker.end(), args.begin(), args.end());
            })
-        ->expected(1)
-        ->take_all();
+        ->allow_extra_args(false);
   }
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

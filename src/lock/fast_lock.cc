@@ -224,17 +224,21 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
 /// Takes the proposal back after a no. If it is not there to be taken, another task of this id
 /// moved it, and that may have been onto owner/: then the no was wrong.
 Answer FastLock::withdraw(Proposal& p, Answer answer) {
-  bool is_last = true;
   if (p.scratch.is_open()) {
     const bool taken_back = discard(p.build, p.scratch, p.id);
     if (!taken_back && p.is_complete && answer.outcome != Outcome::already_mine &&
         find(p) == Found::mine) {
       return {Outcome::held, {}};
     }
-    (void)disk_.remove_dir(
-        Layout::scratch(p.build, p.id));  // a second task of this id may build there
   }
-  if (p.build.is_open()) is_last = !disk_.remove_dir(Layout::build_itself(p.build));
+  bool is_last = false;
+  if (p.build.is_open()) {
+    (void)disk_.remove_dir(Layout::scratch(p.build, p.id));  // a second task of this id may build there
+    is_last = !disk_.remove_dir(Layout::build_itself(p.build));
+  } else {
+    (void)disk_.remove_dir(at_.build());
+    is_last = true;
+  }
   if (is_last) {  // an unlock meanwhile could not remove these because of us
     (void)disk_.remove_dir(at_.owner());
     (void)disk_.remove_dir(at_.lock());

@@ -39,14 +39,19 @@ bool is_file(const std::string& path) {
   unsetenv("LOGNAME");
   setenv("LC_ALL", "C", 1);
   for (const auto& [name, value] : options.env) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<std::string> copy = words;
-  if (copy[0].find('/') == std::string::npos && is_file(tool(copy[0]))) copy[0] = tool(copy[0]);
   std::vector<char*> argv;
-  for (std::string& word : copy) argv.push_back(word.data());
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   signal(SIGPIPE, SIG_DFL);
   execvp(argv[0], argv.data());
   _exit(127);
+}
+
+/// With a tool's name made the path of the one that was built. Before the fork: it may throw.
+std::vector<std::string> resolve(std::vector<std::string> words) {
+  const bool is_name = words[0].find('/') == std::string::npos;
+  if (is_name && is_file(tool(words[0]))) words[0] = tool(words[0]);
+  return words;
 }
 
 int status_of(int raw) {
@@ -68,7 +73,8 @@ std::string helper(const std::string& name) {
   return build_dir() + "/tests/bin/" + name;
 }
 
-Result run(const std::vector<std::string>& words, const RunOptions& options) {
+Result run(const std::vector<std::string>& given, const RunOptions& options) {
+  const std::vector<std::string> words = resolve(given);
   int in[2], out[2], err[2];
   if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
     throw std::runtime_error("pipe");
@@ -123,7 +129,8 @@ Result shell(const std::string& script, const RunOptions& options) {
   return run({"/bin/bash", "-c", script}, with_path);
 }
 
-Process::Process(const std::vector<std::string>& words, const RunOptions& options) {
+Process::Process(const std::vector<std::string>& given, const RunOptions& options) {
+  const std::vector<std::string> words = resolve(given);
   // Returns when the program runs, not when it is about to: its name and start time are its own
   // from here on.
   int ready[2];

@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "support/temp_dir.h"
+
+using namespace holdfast;
+
+namespace {
+
+/// What `action` writes to stderr.
+template <class Action>
+std::string stderr_of(Action action) {
+  const testing::TempDir dir;
+  const int saved = dup(STDERR_FILENO);
+  const int file = open((dir / "err").c_str(), O_CREAT | O_RDWR, 0600);
+  dup2(file, STDERR_FILENO);
+  action();
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  close(file);
+  return testing::read_file(dir / "err");
+}
+
+void say_all(const Log& log) {
+  log.debug("d{}", 1);
+  log.info("i{}", 2);
+  log.warn("w{}", 3);
+  log.error("e{}", 4);
+}
+
+}  // namespace
+
+TEST_CASE("each level writes its lines in the shell's form", "[base]") {
+  CHECK(stderr_of([] { say_all(Log(Log::Level::silent)); }).empty());
+  CHECK(stderr_of([] { say_all(Log()); }) == "w3\n ERROR - e4\n");
+  CHECK(stderr_of([] { say_all(Log(Log::Level::info)); }) == "i2\nw3\n ERROR - e4\n");
+}
+
+TEST_CASE("at debug every line begins with the date", "[base]") {
+  const std::string text = stderr_of([] { say_all(Log(Log::Level::debug)); });
+  CHECK_THAT(text, Catch::Matches(
+                       "([A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [A-Z0-9+-]+ [0-9]{4} "
+                       "( ERROR - )?[diwe][1-4]\n){4}"));
+}

@@ -1,0 +1,204 @@
+#include "policy/check_policy.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <boost/filesystem.hpp>
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+
+#include "identity/command_id.h"
+#include "support/fault_disk.h"
+#include "support/lock_dir.h"
+#include "support/process.h"
+
+using namespace holdfast;
+using namespace holdfast::lock;
+using namespace holdfast::policy;
+using namespace holdfast::testing;
+using identity::Life;
+namespace bfs = boost::filesystem;
+
+namespace {
+
+/// Knows who is dead, and counts how often it is asked.
+class Oracle final : public identity::Checker {
+ public:
+  std::set<std::string> dead;
+  std::set<std::string> unknown;
+  mutable int asked = 0;
+
+  identity::Verdict check(const Uid& id, const std::optional<Record>&) const override {
+    ++asked;
+    if (dead.count(id.str())) return {Life::dead, "dead"};
+    if (unknown.count(id.str())) return {Life::unknown, "who knows"};
+    return {Life::alive, "alive"};
+  }
+  bool is_cheap() const override { return true; }
+};
+
+struct Fixture {
+  TempDir dir;
+  std::string path = dir / "lock";
+  FaultDisk disk;
+  FastLock lock{disk, path};
+  Oracle oracle;
+  CheckPolicy policy{lock, oracle};
+
+  Outcome take(const std::string& id) { return policy.lock(uid(id), some_record()).outcome; }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a free lock is taken without asking anybody", "[policy]") {
+  CHECK(take("a") == Outcome::held);
+  CHECK(oracle.asked == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a dead holder is recovered by who comes next", "[policy]") {
+  REQUIRE(take("a") == Outcome::held);
+  CHECK(take("b") == Outcome::contended);
+  oracle.dead = {"a"};
+  CHECK(take("b") == Outcome::held);
+  CHECK(lock.is_mine(uid("b")));
+}
+
+TEST_CASE_METHOD(Fixture, "an unknown holder keeps its lock", "[policy]") {
+  REQUIRE(take("a") == Outcome::held);
+  oracle.unknown = {"a"};
+  CHECK(take("b") == Outcome::contended);
+  CHECK(policy.owner().at(0).id == uid("a"));
+  CHECK_FALSE(policy.clean(std::chrono::seconds(0)));
+  CHECK(lock.is_mine(uid("a")));
+}
+
+TEST_CASE_METHOD(Fixture, "several dead leaves are recovered together", "[policy]") {
+  bfs::create_directories(path + "/owner");
+  for (const char* id : {"a", "b", "c"}) write_file(path + "/owner/" + id, "");
+  oracle.dead = {"a", "b"};
+  CHECK(take("x") == Outcome::contended);
+  CHECK(lock.owner().size() == 1);
+  oracle.dead.insert("c");
+  CHECK(take("x") == Outcome::held);
+}
+
+TEST_CASE_METHOD(Fixture, "an unlock cleans after every dead proposer and no living one",
+                 "[policy]") {
+  REQUIRE(take("a") == Outcome::held);
+  for (const std::string id : {"dead 1", "dead 2", "live"}) {
+    bfs::create_directories(path + "/build/" + id + "/owner");
+    write_file(path + "/build/" + id + "/owner/" + id, "");
+  }
+  oracle.dead = {"dead 1", "dead 2"};
+  CHECK(policy.unlock(uid("a")).outcome == Outcome::released);
+  CHECK(tree(path) == std::vector<std::string>{"build/", "build/live/", "build/live/owner/",
+                                               "build/live/owner/live"});
+}
+
+TEST_CASE_METHOD(Fixture, "staleness is told and nothing is changed", "[policy]") {
+  CHECK_FALSE(policy.staleness());
+  REQUIRE(take("a") == Outcome::held);
+  CHECK(policy.staleness()->life == Life::alive);
+  oracle.unknown = {"a"};
+  CHECK(policy.staleness()->life == Life::unknown);
+  oracle.unknown.clear();
+  oracle.dead = {"a"};
+  const int before = disk.changes();
+  CHECK(policy.staleness()->life == Life::dead);
+  CHECK(disk.changes() == before);
+  CHECK(lock.is_mine(uid("a")));
+}
+
+TEST_CASE_METHOD(Fixture, "a holder that comes after the verdict is not touched by its cleaner",
+                 "[policy]") {
+  // the cleaner judged "a" dead and is held up at every call while another recovers and takes the
+  // lock
+  for (int at = 0;; ++at) {
+    TempDir scratch;
+    const std::string here = scratch / "lock";
+    REQUIRE(FastLock(disk::posix(), here).lock(uid("a"), some_record()).outcome == Outcome::held);
+    Oracle knows;
+    knows.dead = {"a"};
+    FaultDisk slow;
+    FastLock slow_lock(slow, here);
+    bool other_holds = false;
+    slow.before(at, [&] {
+      FastLock fast(disk::posix(), here);
+      other_holds = CheckPolicy(fast, knows).lock(uid("b"), some_record()).outcome == Outcome::held;
+    });
+    const auto mine = CheckPolicy(slow_lock, knows).lock(uid("c"), some_record()).outcome;
+    INFO("before call " << at << ": " << slow.last_hit());
+    CHECK((mine == Outcome::held) + other_holds == 1);
+    check_invariants(here);
+    if (!slow.was_hit()) break;
+    CHECK(at < 200);
+  }
+}
+
+TEST_CASE("a stale owner is recovered by exactly one of many checkers", "[policy][race]") {
+  for (int round = 0; round < 30; ++round) {
+    TempDir dir;
+    const std::string path = dir / "lock";
+    FastLock(disk::posix(), path).lock(uid("dead"), some_record());
+    Oracle oracles[4];
+    std::atomic<int> winners{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+          oracles[t].dead = {"dead"};
+          FastLock lock(disk::posix(), path);
+          winners += CheckPolicy(lock, oracles[t])
+                         .lock(uid("t" + std::to_string(t)), some_record())
+                         .outcome == Outcome::held;
+        });
+      }
+    }
+    CHECK(winners <= 1);
+    CHECK(FastLock(disk::posix(), path).owner().size() == static_cast<std::size_t>(winners));
+  }
+}
+
+TEST_CASE("recovery stopped after any write is finished by the next one", "[policy][crash]") {
+  int stops = 0;
+  for (bool finished = false; !finished; ++stops) {
+    TempDir dir;
+    const std::string path = dir / "lock";
+    FastLock(disk::posix(), path).lock(uid("dead"), some_record());
+    Oracle oracle;
+    oracle.dead = {"dead", "recoverer"};
+    FaultDisk disk;
+    disk.stop_after(stops);
+    try {
+      FastLock lock(disk, path);
+      finished = CheckPolicy(lock, oracle).lock(uid("recoverer"), some_record()).outcome == Outcome::held;
+      REQUIRE(finished);
+    } catch (const Crash&) {
+    }
+    INFO("stopped before: " << disk.last_hit());
+    FastLock lock(disk::posix(), path);
+    CheckPolicy policy(lock, oracle);
+    CHECK(policy.lock(uid("next"), some_record()).outcome == Outcome::held);
+    CHECK(policy.unlock(uid("next")).outcome == Outcome::released);
+    CHECK(policy.clean(std::chrono::seconds(0)));
+    CHECK_FALSE(bfs::exists(path));
+  }
+  CHECK(stops > 15);
+}
+
+TEST_CASE("cleaning with a dear checker does not keep the caller", "[policy]") {
+  TempDir dir;
+  const std::string path = dir / "lock";
+  FastLock lock(disk::posix(), path);
+  const std::string go = dir / "go";
+  REQUIRE(mkfifo(go.c_str(), 0600) == 0);
+  // the checker waits until it is let go, and says "dead" then
+  const identity::CommandId checker({"/bin/sh", "-c", "read x < " + go});
+  bfs::create_directories(path + "/build/dead/owner");
+  REQUIRE(lock.lock(uid("a"), some_record()).outcome == Outcome::held);
+  CHECK(CheckPolicy(lock, checker).unlock(uid("a")).outcome == Outcome::released);
+  CHECK(bfs::exists(path + "/build/dead"));
+  write_file(go, "go\n");
+  CHECK(eventually([&] { return !bfs::exists(path); }));
+}
