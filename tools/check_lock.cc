@@ -35,24 +35,17 @@ struct Checked {
   policy::CheckPolicy policy;
 };
 
-Exit refuse_politely(cli::Call& call, const lock::FastLock& lock, const lock::Answer& answer) {
-  if (answer.outcome == lock::Outcome::contended && call.is_talkative()) {
-    for (const lock::Leaf& leaf : lock.owner())
-      call.log.warn("{}", policy::who_holds(lock.path(), leaf));
-  }
-  return report_lock(call, answer);
-}
-
 Exit lock(cli::Call& call) {
   Checked checked(call);
-  const auto answer = checked.policy.lock(call.id(1), identity::record_of_caller(real_clock()));
-  return refuse_politely(call, checked.lock, answer);
+  const Uid id = call.id(1);
+  const auto answer = checked.policy.lock(id, identity::record_of_caller(real_clock()));
+  return report_lock(call, checked.lock, id, answer);
 }
 
 Exit lock_nocheck(cli::Call& call) {
   auto lock = make_lock(call);
-  return refuse_politely(call, lock,
-                         lock.lock(call.id(1), identity::record_of_caller(real_clock())));
+  const Uid id = call.id(1);
+  return report_lock(call, lock, id, lock.lock(id, identity::record_of_caller(real_clock())));
 }
 
 Exit unlock(cli::Call& call) {

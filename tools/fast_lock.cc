@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "identity/local_id.h"
-#include "policy/check_policy.h"
 #include "report.h"
 #include "tools.h"
 
@@ -11,12 +10,8 @@ namespace {
 
 Exit lock(cli::Call& call) {
   auto lock = make_lock(call);
-  const auto answer = lock.lock(call.id(1), identity::record_of_caller(real_clock()));
-  if (answer.outcome == lock::Outcome::contended && call.is_talkative()) {
-    for (const lock::Leaf& leaf : lock.owner())
-      call.log.warn("{}", policy::who_holds(lock.path(), leaf));
-  }
-  return report_lock(call, answer);
+  const Uid id = call.id(1);
+  return report_lock(call, lock, id, lock.lock(id, identity::record_of_caller(real_clock())));
 }
 
 Exit unlock(cli::Call& call) {

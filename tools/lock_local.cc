@@ -49,15 +49,6 @@ std::optional<Uid> own_id(const cli::Call& call, const Local& local) {
   return identity->uid;
 }
 
-void tell_who_holds(const cli::Call& call, const Local& local) {
-  for (lock::Leaf leaf : local.lock.owner()) {
-    if (leaf.record && local.ids.check(leaf.id, leaf.record).life == Life::alive) {
-      leaf.record->cmd = local.ids.command_line(*leaf.record);
-    }
-    call.log.warn("{}", policy::who_holds(local.lock.path(), leaf));
-  }
-}
-
 template <class TryLock>
 Exit lock_with(cli::Call& call, TryLock try_lock) {
   Local local(call);
@@ -69,10 +60,7 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
         "renamed",
         call.word(1));
   }
-  const auto answer = try_lock(local, *identity);
-  if (answer.outcome == lock::Outcome::contended && call.is_talkative())
-    tell_who_holds(call, local);
-  return report_lock(call, answer);
+  return report_lock(call, local.lock, identity->uid, try_lock(local, *identity));
 }
 
 Exit lock(cli::Call& call) {

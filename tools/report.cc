@@ -1,17 +1,38 @@
 #include "report.h"
 
 #include "disk/disk.h"
+#include "identity/local_id.h"
+#include "policy/check_policy.h"
 
 namespace holdfast::tools {
 
 using lock::Outcome;
 
-Exit report_lock(cli::Call& call, const lock::Answer& answer) {
+namespace {
+
+/// From the records; of a process of this host with its whole command line.
+void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
+  const identity::LocalId ids(disk::posix());
+  for (lock::Leaf leaf : lock.owner()) {
+    const bool is_here = leaf.record && leaf.record->names_process() &&
+                         ids.check(leaf.id, leaf.record).life == identity::Life::alive;
+    if (is_here) leaf.record->cmd = ids.command_line(*leaf.record);
+    call.log.warn("{}", policy::who_holds(lock.path(), leaf));
+  }
+}
+
+}  // namespace
+
+Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
+                 const lock::Answer& answer) {
+  if (answer.outcome != Outcome::held)
+    call.log.info("{} failed to lock for {}", lock.path().native(), id.str());
   switch (answer.outcome) {
     case Outcome::held:
       return LockExit::ok;
     case Outcome::contended:
       if (!answer.why.empty()) call.log.warn("{}", answer.why);
+      if (call.is_talkative()) tell_who_holds(call, lock);
       return LockExit::contended;
     case Outcome::already_mine:
       call.log.error("{}", answer.why);

@@ -9,7 +9,8 @@
 namespace holdfast::tools {
 
 /// Of lock(): says on stderr what must be said, and gives the exit code.
-Exit report_lock(cli::Call& call, const lock::Answer& answer);
+Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
+                 const lock::Answer& answer);
 
 /// Of unlock().
 Exit report_unlock(cli::Call& call, const lock::Answer& answer);

@@ -389,6 +389,8 @@ std::string LocalId::command_line(const Record& record) const {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
       c = ' ';  // ends of words; and nothing that moves a cursor
   }
+  constexpr std::size_t kEnough = 80;
+  if (text.size() > kEnough) text = text.substr(0, kEnough) + "...";
   return text.empty() ? record.cmd : text;
 }
 

@@ -63,7 +63,7 @@ class LocalId final : public Checker {
   Killed kill(const Uid& uid, const std::optional<Record>& record, int signal,
               std::chrono::milliseconds patience) const;
 
-  /// The whole command line of a process of this host, or the name that the record has.
+  /// The command line of a process of this host, or the name that the record has. For people.
   std::string command_line(const Record& record) const;
 
   /// Three fields, or four with a host name in front: an id that a locker could have written.

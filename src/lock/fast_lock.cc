@@ -81,11 +81,7 @@ Answer FastLock::lock(const Uid& id, Record record) {
     record.nonce = fresh_nonce();
     answer = attempt(id, record, again);
   }
-  if (answer.outcome == Outcome::held) {
-    log_.info("{} locked by {}", path().native(), id.str());
-  } else {
-    log_.info("{} failed to lock for {}", path().native(), id.str());
-  }
+  if (answer.outcome == Outcome::held) log_.info("{} locked by {}", path().native(), id.str());
   return answer;
 }
 
@@ -233,7 +229,8 @@ Answer FastLock::withdraw(Proposal& p, Answer answer) {
   }
   bool is_last = false;
   if (p.build.is_open()) {
-    (void)disk_.remove_dir(Layout::scratch(p.build, p.id));  // a second task of this id may build there
+    (void)disk_.remove_dir(
+        Layout::scratch(p.build, p.id));  // a second task of this id may build there
     is_last = !disk_.remove_dir(Layout::build_itself(p.build));
   } else {
     (void)disk_.remove_dir(at_.build());

@@ -1,9 +1,11 @@
 #include "policy/check_policy.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace holdfast::policy {
 
@@ -101,9 +103,15 @@ bool CheckPolicy::is_dead(const Uid& id, const std::optional<Record>& record) co
 }
 
 std::string who_holds(const disk::Path& lock, const Leaf& holder) {
-  const std::string who =
-      holder.record ? describe(*holder.record) : holder.id.str() + ", who left no record";
-  return lock.native() + " is held by " + who;
+  const std::string is_held_by = lock.native() + " is held by ";
+  if (!holder.record) return is_held_by + holder.id.str() + ", who left no record";
+  Record record = *holder.record;
+  // a login without a name was recorded by its number; here there is time to look it up
+  if (!record.user.empty() && record.user.find_first_not_of("0123456789") == std::string::npos) {
+    const auto number = static_cast<uid_t>(std::strtoul(record.user.c_str(), nullptr, 10));
+    if (const passwd* user = getpwuid(number)) record.user = user->pw_name;
+  }
+  return is_held_by + (record.names_process() ? "" : holder.id.str() + " ") + describe(record);
 }
 
 }  // namespace holdfast::policy
