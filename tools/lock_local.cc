@@ -34,19 +34,21 @@ std::optional<Identity> identify(const cli::Call& call, const LocalId& ids) {
   return identity;
 }
 
-/// The id under which the process given holds the lock, or would. Its text may have changed since
-/// it locked, when the clock was stepped or the process took another name: then the living holder
-/// with its pid is it.
-std::optional<Uid> own_id(const cli::Call& call, const Local& local) {
+/// The process given, as an id: by its pid, or spelt out.
+std::optional<Uid> id_given(const cli::Call& call, const LocalId& ids) {
   if (LocalId::is_well_formed(call.word(1))) return call.id(1);
-  const auto identity = identify(call, local.ids);
-  if (!identity) return std::nullopt;
-  const std::string same_pid = call.word(1) + ":";
+  const auto identity = identify(call, ids);
+  return identity ? std::optional(identity->uid) : std::nullopt;
+}
+
+/// Another id under which the process holds the lock: the text of its id changes when the clock is
+/// stepped or the process takes a name with blanks.
+std::optional<Uid> former_id(const cli::Call& call, const Local& local) {
   for (const lock::Leaf& leaf : local.lock.owner()) {
-    if (leaf.id == identity->uid || !leaf.id.str().starts_with(same_pid)) continue;
-    if (local.ids.check(leaf.id, leaf.record).life == Life::alive) return leaf.id;
+    const bool is_same_pid = leaf.id.str().starts_with(call.word(1) + ":");
+    if (is_same_pid && local.ids.check(leaf.id, leaf.record).life == Life::alive) return leaf.id;
   }
-  return identity->uid;
+  return std::nullopt;
 }
 
 template <class TryLock>
@@ -75,17 +77,23 @@ Exit lock_nocheck(cli::Call& call) {
 
 Exit unlock(cli::Call& call) {
   Local local(call);
-  const auto id = own_id(call, local);
+  const auto id = id_given(call, local.ids);
   if (!id) return LockExit::no_such_process;
-  const Exit told = report_unlock(call, local.policy.unlock(*id));
+  auto answer = local.policy.unlock(*id);
+  if (answer.outcome == lock::Outcome::not_mine) {
+    if (const auto former = former_id(call, local)) answer = local.policy.unlock(*former);
+  }
+  const Exit told = report_unlock(call, answer);
   return call.options.strict ? told : LockExit::ok;  // scripts unlock twice, in traps
 }
 
 Exit is_mine(cli::Call& call) {
   const Local local(call);
-  const auto id = own_id(call, local);
+  const auto id = id_given(call, local.ids);
   if (!id) return LockExit::no_such_process;
-  return local.lock.is_mine(*id) ? LockExit::ok : LockExit::contended;
+  if (local.lock.is_mine(*id)) return LockExit::ok;
+  const auto former = former_id(call, local);
+  return former && local.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
 }
 
 Exit owner(cli::Call& call) {
