@@ -61,6 +61,7 @@ Exit owner_nocheck(cli::Call& call) {
 }
 
 Exit is_mine(cli::Call& call) {
+  if (!call.has(1)) throw cli::UsageError("action 'is_mine' needs <lock_path> <id>");
   if (call.word(1).empty()) return LockExit::contended;
   return make_lock(call).is_mine(call.id(1)) ? LockExit::ok : LockExit::contended;
 }
@@ -98,7 +99,8 @@ constexpr const char* kText =
     "    lock, so it should be cheap. 'local_id -s is_stale' is.\n"
     "\n"
     "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
-    "          10 usage, 12 lock spread over two filesystems, 20 held by this very id;\n"
+    "          10 usage, 12 lock spread over two filesystems, 14 answer not written,\n"
+    "          20 held by this very id; 'clean' is 0 if nothing is left, 1 if it is in use;\n"
     "          'unlock' is 0 also for what was not held, unless --strict;\n"
     "          'is_stale' is 0 stale, 1 alive, 2 free, 10 and up: the checker cannot tell.\n";
 

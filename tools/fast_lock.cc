@@ -62,7 +62,8 @@ constexpr const char* kText =
     "    'clean' removes proposals that nobody touched for a while and empty folders.\n"
     "\n"
     "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
-    "          10 usage, 12 lock spread over two filesystems, 20 held by this very id.\n";
+    "          10 usage, 12 lock spread over two filesystems, 14 answer not written,\n"
+    "          20 held by this very id; 'clean' is 0 if nothing is left, 1 if it is in use.\n";
 
 }  // namespace
 

@@ -51,7 +51,8 @@ const Entry* follow_links(std::string name) {
 
 void print_help(std::FILE* to) {
   std::fputs(
-      "holdfast: locks for people who share a filesystem\n\nusage: holdfast TOOL [WORD]...\n\n",
+      "holdfast: locks for people who share a filesystem\n\n"
+      "usage: holdfast TOOL [WORD]...\n       holdfast --help | --version\n\n",
       to);
   for (const Entry& entry : kTools) {
     std::fprintf(to, "  %-11s %s\n", std::string(entry.name).c_str(), entry.summary);

@@ -36,7 +36,7 @@ std::optional<Identity> identify(const cli::Call& call, const LocalId& ids) {
 
 /// The process given, as an id: by its pid, or spelt out.
 std::optional<Uid> id_given(const cli::Call& call, const LocalId& ids) {
-  if (LocalId::is_well_formed(call.word(1))) return call.id(1);
+  if (LocalId::pid_of(Uid::found(call.word(1)))) return call.id(1);
   const auto identity = identify(call, ids);
   return identity ? std::optional(identity->uid) : std::nullopt;
 }
@@ -107,8 +107,7 @@ Exit owner_nocheck(cli::Call& call) {
 Exit print_pid(cli::Call& call, const LocalId& ids, const std::vector<lock::Leaf>& leaves) {
   if (leaves.size() != 1 || ids.check(leaves[0].id, leaves[0].record).life != Life::alive)
     return LockExit::contended;
-  const std::string& id = leaves[0].id.str();
-  call.print(id.substr(0, id.find(':')));
+  call.print(std::to_string(*LocalId::pid_of(leaves[0].id)));
   return LockExit::ok;
 }
 
@@ -167,14 +166,16 @@ constexpr cli::Action kActions[] = {
 constexpr const char* kText =
     "    A lock held by a process of this host. A script says\n"
     "\n"
-    "        until lock_local lock /srv/repo/gc.lock $$ ; do sleep 1 ; done\n"
-    "        trap 'lock_local unlock /srv/repo/gc.lock $$' EXIT\n"
+    "        until lock_local lock gc.lock $$ ; do [ $? -lt 10 ] || exit 1 ; sleep 1 ; done\n"
+    "        trap 'lock_local unlock gc.lock $$' EXIT\n"
     "\n"
     "    and if it dies without unlocking, the next one to ask gets the lock.\n"
     "\n"
     "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
-    "          10 usage, 12 lock spread over two filesystems, 20 held by this very process, or\n"
-    "          no such process; 'unlock' is 0 also for what was not held, unless --strict;\n"
+    "          10 usage, 12 lock spread over two filesystems, 14 answer not written,\n"
+    "          20 held by this very process, or no such process;\n"
+    "          'clean' is 0 if nothing is left, 1 if it is in use;\n"
+    "          'unlock' is 0 also for what was not held, unless --strict;\n"
     "          'is_stale' is 0 dead, 1 alive, 2 free, 13 cannot tell; 'kill_owner' is 0 killed,\n"
     "          1 was dead already, 2 free, 13 cannot tell, 15 did not die in time, 16 not "
     "permitted.\n";

@@ -16,7 +16,7 @@ std::string find_program(const std::string& command) {
   for (std::size_t from = 0; from <= path.size();) {
     const std::size_t to = std::min(path.find(':', from), path.size());
     const std::string folder = to > from ? path.substr(from, to - from) : ".";
-    const std::string candidate = folder + "/" + command;
+    std::string candidate = folder + "/" + command;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
     from = to + 1;
   }

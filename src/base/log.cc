@@ -39,6 +39,10 @@ void Log::write(Kind kind, fmt::string_view text, fmt::format_args args) const {
   std::string line = level_ == Level::debug ? date() + " " : std::string();
   if (kind == Kind::error) line += " ERROR - ";
   line += fmt::vformat(text, args);
+  for (char& c : line) {
+    // ids and records come from others: nothing in them may move a cursor or fake a second line
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
   spdlog::logger& logger = stderr_logger();
   logger.log(kLevels[static_cast<int>(kind)], spdlog::string_view_t(line));
   logger.flush();

@@ -34,7 +34,7 @@ std::optional<Record> parse_record(std::string_view text);
 
 std::string to_since(std::chrono::system_clock::time_point when);
 
-/// For a refusal: "pid 4242 (make) of anna on build7 since 2026-11-16 01:40:34 UTC".
+/// For a refusal: "pid 4242 (make) of anna on build7 since 2026-11-16T01:40:34Z".
 /// Names only what the record knows; "someone who left no record" for an empty one.
 std::string describe(const Record& record);
 

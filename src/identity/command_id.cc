@@ -17,6 +17,7 @@ constexpr int kCannotTell = 10;
 /// it.
 int run(const std::vector<std::string>& words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   struct sigaction normal {

@@ -15,7 +15,6 @@
 
 namespace holdfast::identity {
 
-using disk::At;
 using disk::Handle;
 using disk::Path;
 
@@ -213,15 +212,18 @@ std::optional<Identity> LocalId::identify(const std::string& text, std::string& 
                   std::move(record)};
 }
 
+std::optional<std::uint64_t> LocalId::pid_of(const Uid& uid) {
+  const auto local = LocalFields::parse(uid.str());
+  return local ? std::optional(local->pid) : pid_of_other_kind(uid.str());
+}
+
 std::optional<std::uint64_t> LocalId::pid(const Uid& uid) const {
-  const auto fields = LocalFields::parse(uid.str());
-  if (!fields || check(uid, std::nullopt).life != Life::alive) return std::nullopt;
-  return fields->pid;
+  return check(uid, std::nullopt).life == Life::alive ? pid_of(uid) : std::nullopt;
 }
 
 Verdict LocalId::check(const Uid& uid, const std::optional<Record>& record) const {
   const auto local = LocalFields::parse(uid.str());
-  const auto pid = local ? std::optional(local->pid) : pid_of_other_kind(uid.str());
+  const auto pid = pid_of(uid);
   const bool is_usable_record = record && record->names_process() && pid && record->pid == *pid;
   if (!is_usable_record && !local) {
     if (is_of_other_kind(uid.str())) return {Life::unknown, "an id of another kind"};
@@ -357,8 +359,7 @@ bool LocalId::is_found_elsewhere(const Record& record) const {
 
 Killed LocalId::kill(const Uid& uid, const std::optional<Record>& record, int signal,
                      std::chrono::milliseconds patience) const {
-  const auto local = LocalFields::parse(uid.str());
-  const auto pid = local ? std::optional(local->pid) : pid_of_other_kind(uid.str());
+  const auto pid = pid_of(uid);
   if (!pid) return check(uid, record).life == Life::dead ? Killed::already_stale : Killed::unknown;
   // The pidfd first: whoever it stands for, it stands for him for ever. The verdict after it tells
   // whether he is the one.
@@ -390,12 +391,8 @@ std::string LocalId::command_line(const Record& record) const {
       c = ' ';  // ends of words; and nothing that moves a cursor
   }
   constexpr std::size_t kEnough = 80;
-  if (text.size() > kEnough) text = text.substr(0, kEnough) + "...";
+  if (text.size() > kEnough) text.replace(kEnough, std::string::npos, "...");
   return text.empty() ? record.cmd : text;
-}
-
-bool LocalId::is_well_formed(const std::string& text) {
-  return LocalFields::parse(text).has_value() || pid_of_other_kind(text).has_value();
 }
 
 }  // namespace holdfast::identity

@@ -66,8 +66,9 @@ class LocalId final : public Checker {
   /// The command line of a process of this host, or the name that the record has. For people.
   std::string command_line(const Record& record) const;
 
-  /// Three fields, or four with a host name in front: an id that a locker could have written.
-  static bool is_well_formed(const std::string& text);
+  /// The pid in an id, of three fields or of four with a host name in front. Nothing: no locker
+  /// wrote that.
+  static std::optional<std::uint64_t> pid_of(const Uid& uid);
 
  private:
   struct Process;  // what PID/stat says

@@ -71,8 +71,8 @@ struct FastLock::Proposal {
   bool is_complete = false;
 };
 
-FastLock::FastLock(disk::Disk& disk, Path lock, const Log& log)
-    : disk_(disk), at_(std::move(lock)), log_(log) {}
+FastLock::FastLock(disk::Disk& disk, const Path& lock, const Log& log)
+    : disk_(disk), at_(lock), log_(log) {}
 
 Answer FastLock::lock(const Uid& id, Record record) {
   Answer answer{Outcome::failed, {}};
@@ -89,7 +89,7 @@ Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
   Proposal proposal{id, {}, {}, {}, record.nonce, {}};
   again = false;
   if (const auto no = build(proposal, record, again)) {
-    const Answer answer = withdraw(proposal, *no);
+    Answer answer = withdraw(proposal, *no);
     again = again && answer.outcome != Outcome::held;
     return answer;
   }
@@ -373,6 +373,7 @@ std::vector<Uid> FastLock::ids_in_use() const {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<Uid> ids;
+  ids.reserve(names.size());
   for (std::string& name : names) ids.push_back(Uid::found(std::move(name)));
   return ids;
 }

@@ -62,7 +62,7 @@ enum class LeafKind {
 /// Threads:  const calls from anywhere; others from one thread at a time.
 class FastLock {
  public:
-  FastLock(disk::Disk& disk, disk::Path lock, const Log& log = silent_log());
+  FastLock(disk::Disk& disk, const disk::Path& lock, const Log& log = silent_log());
 
   const disk::Path& path() const { return at_.lock(); }
   void set_leaf_kind(LeafKind kind) { leaf_kind_ = kind; }

@@ -15,7 +15,7 @@ namespace holdfast::lock {
 ///     LOCK/in_use/<id>/              grace policy: time of the last sign of life or the last check
 class Layout {
  public:
-  explicit Layout(disk::Path lock) : lock_(without_slashes(std::move(lock))) {}
+  explicit Layout(const disk::Path& lock) : lock_(without_slashes(lock)) {}
 
   const disk::Path& lock() const { return lock_; }
   disk::Path inside() const {
@@ -54,7 +54,7 @@ class Layout {
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
   /// end.
-  static disk::Path without_slashes(disk::Path path) {
+  static disk::Path without_slashes(const disk::Path& path) {
     std::string text = path.native();
     while (text.size() > 1 && text.back() == '/') text.pop_back();
     return text;

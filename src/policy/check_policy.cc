@@ -16,6 +16,10 @@ using lock::Outcome;
 
 namespace {
 
+/// Nobody works an hour on a proposal: what a killed cleaner or proposer left that long ago is
+/// anybody's to remove.
+constexpr std::chrono::hours kAbandoned{1};
+
 /// A child that nobody waits for and that holds none of our streams open. False in the parent.
 bool become_detached_child() {
   const pid_t child = fork();
@@ -37,12 +41,12 @@ Answer CheckPolicy::lock(const Uid& id, const Record& record) {
 }
 
 Answer CheckPolicy::unlock(const Uid& id) {
-  const Answer answer = lock_.unlock(id);
+  Answer answer = lock_.unlock(id);
   if (answer.is_gone) return answer;
   if (checker_.is_cheap()) {
-    clean_stale();
+    clean(kAbandoned);
   } else if (!lock_.ids_in_use().empty() && become_detached_child()) {
-    clean_stale();
+    clean(kAbandoned);
     _exit(0);
   }
   return answer;

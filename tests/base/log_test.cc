@@ -40,6 +40,10 @@ TEST_CASE("each level writes its lines in the shell's form", "[base]") {
   CHECK(stderr_of([] { say_all(Log(Log::Level::info)); }) == "i2\nw3\n ERROR - e4\n");
 }
 
+TEST_CASE("a line stays one line and moves no cursor whatever an id contains", "[base]") {
+  CHECK(stderr_of([] { Log().warn("{}", "a\033[2Jb\nc\x7F"); }) == "a?[2Jb?c?\n");
+}
+
 TEST_CASE("at debug every line begins with the date", "[base]") {
   const std::string text = stderr_of([] { say_all(Log(Log::Level::debug)); });
   CHECK_THAT(text, Catch::Matches(

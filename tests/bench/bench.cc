@@ -1,8 +1,10 @@
-/// Times things side by side: in each round every candidate gets its turn, so that a noisy machine disturbs all alike.
+/// Times things side by side: in each round every candidate gets its turn, so that a noisy machine
+/// disturbs all alike.
 ///
 ///   bench spawn ROUNDS REPEATS NAME COMMAND [/ COMMAND]... -- NAME COMMAND ...
-///       Each candidate is one command or several in a row, each a process of its own ("/" stands between them).
-///       Prints per candidate the median time, and its ratio to the first candidate: median of the rounds and spread.
+///       Each candidate is one command or several in a row, each a process of its own ("/" stands
+///       between them). Prints per candidate the median time, and its ratio to the first candidate:
+///       median of the rounds and spread.
 ///   bench library ROUNDS REPEATS LOCK
 ///       lock+unlock through the library against the same system calls made raw.
 
@@ -48,7 +50,8 @@ void compare(const std::vector<Candidate>& candidates, int rounds, int repeats) 
       const std::size_t which = (i + static_cast<std::size_t>(round)) % candidates.size();
       const auto start = std::chrono::steady_clock::now();
       for (int repeat = 0; repeat < repeats; ++repeat) candidates[which].run();
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - start;
       times[which].push_back(took.count() / repeats);
     }
   }
@@ -59,8 +62,8 @@ void compare(const std::vector<Candidate>& candidates, int rounds, int repeats) 
     }
     std::sort(ratios.begin(), ratios.end());
     const std::size_t tenth = ratios.size() / 10;
-    std::printf("%-46s %9.1f us   %6.2f x   (%.2f .. %.2f)\n", candidates[i].name.c_str(), median(times[i]),
-                median(ratios), ratios[tenth], ratios[ratios.size() - 1 - tenth]);
+    std::printf("%-46s %9.1f us   %6.2f x   (%.2f .. %.2f)\n", candidates[i].name.c_str(),
+                median(times[i]), median(ratios), ratios[tenth], ratios[ratios.size() - 1 - tenth]);
   }
 }
 
@@ -69,7 +72,8 @@ void spawn(const std::vector<std::string>& words) {
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_t child = -1;
-  if (posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ) != 0) give_up("cannot run " + words[0]);
+  if (posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ) != 0)
+    give_up("cannot run " + words[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (status != 0) give_up(words[0] + " " + (words.size() > 1 ? words[1] : "") + " failed");
@@ -112,7 +116,8 @@ void raw_pair(const std::string& lock, const std::string& id) {
   must(mkdirat(build, id.c_str(), 0777) == 0, "mkdir id");
   const int scratch = openat(build, id.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   must(mkdirat(scratch, "owner", 0777) == 0, "mkdir owner");
-  const int made = openat(scratch, ("owner/" + id).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  const int made =
+      openat(scratch, ("owner/" + id).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
   must(write(made, text, sizeof text) == sizeof text, "write");
   close(made);
   must(renameat(scratch, "owner", build, "../owner") == 0, "rename");
@@ -127,7 +132,8 @@ void raw_pair(const std::string& lock, const std::string& id) {
   char names[4096];
   struct stat st;
   fstat(list, &st);
-  while (getdents64(list, names, sizeof names) > 0) {}
+  while (getdents64(list, names, sizeof names) > 0) {
+  }
   close(list);
   const int owner = open((lock + "/owner").c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   must(unlinkat(owner, id.c_str(), 0) == 0, "unlink");

@@ -172,7 +172,8 @@ TEST_CASE("recovery stopped after any write is finished by the next one", "[poli
     disk.stop_after(stops);
     try {
       FastLock lock(disk, path);
-      finished = CheckPolicy(lock, oracle).lock(uid("recoverer"), some_record()).outcome == Outcome::held;
+      finished =
+          CheckPolicy(lock, oracle).lock(uid("recoverer"), some_record()).outcome == Outcome::held;
       REQUIRE(finished);
     } catch (const Crash&) {
     }
