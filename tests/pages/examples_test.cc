@@ -1,0 +1,148 @@
+/// What the manual and the README show is run, and its output compared.
+///
+/// A block whose first line begins with "$ " is a session: "$ " commands, each with "> " lines that
+/// go on with it, then what it prints. Any other block is a script that must succeed. The blocks of
+/// one page share a scratch folder. In shown output a number of four digits or more stands for any
+/// number.
+
+#include <algorithm>
+#include <boost/filesystem.hpp>
+#include <catch2/catch.hpp>
+#include <regex>
+
+#include "manual.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+using namespace holdfast;
+using namespace holdfast::testing;
+
+namespace {
+
+struct Step {
+  std::string command;
+  std::string shown;
+};
+
+std::vector<Step> parse_session(const std::string& block) {
+  std::vector<Step> steps;
+  for (const std::string& line : split_lines(block)) {
+    if (line.starts_with("$ ")) {
+      steps.push_back({line.substr(2) + "\n", {}});
+    } else if (line.starts_with("> ") && steps.back().shown.empty()) {
+      steps.back().command += line.substr(2) + "\n";
+    } else {
+      steps.back().shown += line + "\n";
+    }
+  }
+  return steps;
+}
+
+constexpr std::string_view kMark = "\001\n";
+
+/// One shell for all steps, with a mark after what each prints that leaves $? alone.
+std::string script_of(const std::vector<Step>& steps) {
+  std::string script = "mark() { local code=$?; printf '\\001\\n'; return $code; }\n";
+  for (const Step& step : steps) script += step.command + "mark\n";
+  return script;
+}
+
+std::vector<std::string> split_at_marks(const std::string& out) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  for (std::size_t at; (at = out.find(kMark, from)) != std::string::npos;
+       from = at + kMark.size()) {
+    parts.push_back(out.substr(from, at - from));
+  }
+  return parts;
+}
+
+bool looks_like(const std::string& printed, const std::string& shown) {
+  static const std::regex kSpecial(R"([.*+?^$|()\[\]{}\\])");
+  static const std::regex kLongNumber("\\d{4,}");
+  const std::string literal = std::regex_replace(shown, kSpecial, "\\$&");
+  return std::regex_match(printed, std::regex(std::regex_replace(literal, kLongNumber, "\\d+")));
+}
+
+void check_session(const std::vector<Step>& steps, const RunOptions& options) {
+  const Result result = shell(script_of(steps), options);
+  const auto printed = split_at_marks(result.out);
+  CAPTURE(result.err);
+  REQUIRE(printed.size() == steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    INFO("$ " << steps[i].command << "printed:\n" << printed[i] << "shown:\n" << steps[i].shown);
+    CHECK(looks_like(printed[i], steps[i].shown));
+  }
+}
+
+void check_example(const std::string& block, const RunOptions& options) {
+  CAPTURE(block);
+  if (block.starts_with("$ ")) {
+    check_session(parse_session(block), options);
+  } else {
+    const Result result = shell(block, options);
+    CAPTURE(result.out, result.err);
+    CHECK(result.code == 0);
+  }
+}
+
+RunOptions in_scratch(const TempDir& scratch) {
+  RunOptions options;
+  options.cwd = scratch.path();
+  options.env["TMPDIR"] = scratch.path();
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the examples of each page do what they show", "[pages]") {
+  const auto files = page_files();
+  REQUIRE_FALSE(files.empty());
+  for (const std::string& file : files) {
+    DYNAMIC_SECTION(file) {
+      const TempDir scratch;
+      const auto blocks = Page(file).examples();
+      CHECK_FALSE(blocks.empty());
+      for (const std::string& block : blocks) check_example(block, in_scratch(scratch));
+      CHECK_FALSE(
+          boost::filesystem::exists(scratch / "gc.lock"));  // the reader's folder stays clean
+    }
+  }
+}
+
+TEST_CASE("the tour of the README does what it shows", "[pages]") {
+  const auto fences = fences_below(read_file(source_dir() + "/README.md"), "A tour of one minute");
+  std::vector<Step> steps;
+  for (const Fence& fence : fences) {
+    if (fence.language == "sh") steps.push_back({fence.text, {}});
+    if (fence.language == "text" && !steps.empty()) steps.back().shown += fence.text;
+  }
+  REQUIRE(steps.size() >= 3);
+  const TempDir scratch;
+  check_session(steps, in_scratch(scratch));
+}
+
+TEST_CASE("the C++ example of the README compiles with the headers of the library", "[pages]") {
+  const auto fences = fences_below(read_file(source_dir() + "/README.md"), "From C++");
+  const auto example = std::find_if(fences.begin(), fences.end(),
+                                    [](const Fence& fence) { return fence.language == "cpp"; });
+  REQUIRE(example != fences.end());
+  const TempDir scratch;
+  write_file(scratch / "backup.cc", example->text);
+  const Result compiled = run({HOLDFAST_CXX, "-std=c++20", "-fsyntax-only", "-I",
+                               source_dir() + "/src", scratch / "backup.cc"});
+  CAPTURE(compiled.err);
+  CHECK(compiled.code == 0);
+}
+
+TEST_CASE("a session that prints something else than shown is found out", "[pages]") {
+  const auto steps = parse_session("$ echo 12345:x\n4242:x\n$ false\n$ echo $?\n1\n");
+  REQUIRE(steps.size() == 3);
+  const auto printed = split_at_marks(shell(script_of(steps)).out);
+  REQUIRE(printed.size() == 3);
+  CHECK(looks_like(printed[0], steps[0].shown));
+  CHECK(looks_like(printed[2], steps[2].shown));  // the mark leaves $? alone
+  CHECK_FALSE(looks_like("12345:y\n", steps[0].shown));
+  CHECK_FALSE(looks_like("", steps[0].shown));
+  CHECK_FALSE(looks_like("2\n", steps[2].shown));
+}
