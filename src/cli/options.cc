@@ -34,8 +34,8 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   CLI::App app;
   app.set_help_flag();
   app.prefix_command();
-  app.add_flag_callback("--info", [&] { options.level = Log::Level::info; });
-  app.add_flag_callback("-d,--debug", [&] { options.level = Log::Level::debug; });
+  const CLI::Option* info = app.add_flag("--info");
+  const CLI::Option* debug = app.add_flag("-d,--debug");
   app.add_flag("-u,-h,--help", options.help);
   app.add_flag("--version", options.version);
   if (tool.knows & knows_strict) app.add_flag("--strict", options.strict);
@@ -58,6 +58,10 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& e) {
     throw UsageError(e.what());
+  }
+  for (const CLI::Option* given : app.parse_order()) {  // the last one counts
+    if (given == info) options.level = Log::Level::info;
+    if (given == debug) options.level = Log::Level::debug;
   }
   words = app.remaining();
   if (!words.empty() && words.front().starts_with('-'))

@@ -23,6 +23,9 @@ class Checker {
   virtual ~Checker() = default;
   virtual Verdict check(const Uid& id, const std::optional<Record>& record) const = 0;
 
+  /// Judges by the record where there is one: without it, its "dead" may be wrong.
+  virtual bool reads_records() const = 0;
+
   /// May be asked on every unlock, before the caller gets its answer.
   virtual bool is_cheap() const = 0;
 };

@@ -25,13 +25,13 @@ int run(const std::vector<std::string>& words) {
   normal.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &normal, &inherited);
   pid_t child = -1;
-  if (posix_spawnp(&child, argv.front(), nullptr, nullptr, argv.data(), environ) != 0)
-    return kNotFound;
   int status = 0;
-  int waited = 0;
-  do {
-    waited = waitpid(child, &status, 0);
-  } while (waited < 0 && errno == EINTR);
+  pid_t waited = -1;
+  if (posix_spawnp(&child, argv.front(), nullptr, nullptr, argv.data(), environ) == 0) {
+    do {
+      waited = waitpid(child, &status, 0);
+    } while (waited < 0 && errno == EINTR);
+  }
   sigaction(SIGCHLD, &inherited, nullptr);
   if (waited < 0) return kNotFound;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -15,6 +15,7 @@ class CommandId final : public Checker {
   explicit CommandId(std::vector<std::string> words) : words_(std::move(words)) {}
 
   Verdict check(const Uid& id, const std::optional<Record>& record) const override;
+  bool reads_records() const override { return false; }
   bool is_cheap() const override { return false; }
 
  private:

@@ -72,11 +72,20 @@ bool ends_processes(int signal) {
 constexpr const char* kBootId = "sys/kernel/random/boot_id";
 
 std::optional<std::uint64_t> parse_boot_time(std::string_view stat) {
-  constexpr std::string_view kKey = "\nbtime ";
-  const std::size_t at = stat.find(kKey);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::size_t from = at + kKey.size();
-  return to_number(stat.substr(from, stat.find('\n', from) - from));
+  for (const std::string_view line : split(stat, "\n", true)) {
+    const auto words = split(line, " \t", true);
+    if (words.size() >= 2 && words[0] == "btime") return to_number(words[1]);
+  }
+  return std::nullopt;
+}
+
+/// The pids of a process, outermost first, from its procfs status.
+std::vector<std::string_view> namespace_pids(std::string_view status) {
+  for (const std::string_view line : split(status, "\n", true)) {
+    constexpr std::string_view kKey = "NSpid:";
+    if (line.starts_with(kKey)) return split(line.substr(kKey.size()), " \t", true);
+  }
+  return {};
 }
 
 std::string host_name() {
@@ -237,6 +246,7 @@ Verdict LocalId::check(const Uid& uid, const std::optional<Record>& record) cons
 }
 
 Verdict LocalId::check_by_record(const Record& record, const Ours& here) const {
+  if (here.boot.empty()) return {Life::unknown, "no boot id of our own to compare with"};
   if (record.boot != here.boot) {
     if (record.host == here.host && is_telling_host_name(record.host))
       return {Life::dead, "the host was restarted since"};
@@ -289,11 +299,11 @@ Verdict LocalId::check_by_text(const LocalFields& id) const {
         "same pid and start time, other boot time: the clock was stepped, or the host restarted"};
   if (process.word != true_start)
     return {Life::unknown, "its name has blanks, so the START of its id may have been any number"};
-  if (same_boot) return {Life::dead, "its pid belongs to another process now"};
+  if (*btime == id.btime) return {Life::dead, "its pid belongs to another process now"};
   // Seen from another time namespace, START and BTIME move against each other: their sum stays.
   const std::uint64_t hz = ticks_per_second();
   const auto start = to_number(id.start);
-  if (start && distance(id.btime * hz + *start, *btime * hz + process.start) <= 2 * hz) {
+  if (start && distance(id.btime * hz + *start, *btime * hz + process.start) <= hz) {
     return {Life::unknown, "its start time may be from another time namespace"};
   }
   return {Life::dead, "its pid belongs to another process now"};
@@ -329,11 +339,12 @@ std::optional<LocalId::Ours> LocalId::ours(std::string& why) const {
   return std::nullopt;
 }
 
+/// One in which we have one number: the pids of a process are listed from the namespace of the
+/// procfs inwards.
 bool LocalId::is_our_procfs(const std::string& pidns) const {
   if (pidns.empty()) return false;
   if (pidns == kFirstPidNamespace) return true;
-  std::string self;
-  return !disk_.read_link(proc_ / "self", self) && self == std::to_string(getpid());
+  return namespace_pids(disk::read_files(disk_, {proc_ / "self/status"})[0].text).size() == 1;
 }
 
 /// From an outer pid namespace the processes of an inner one can be seen, under other numbers.
@@ -346,11 +357,8 @@ bool LocalId::is_found_elsewhere(const Record& record) const {
       continue;
     const auto files = disk::read_files(disk_, {proc_ / name / "status", proc_ / name / "stat"});
     const auto process = Process::parse(files[1].text);
-    const std::size_t inner = files[0].text.find("\nNSpid:");
-    if (!process || process->is_dead() || inner == std::string::npos) continue;
-    const std::size_t end = std::min(files[0].text.find('\n', inner + 1), files[0].text.size());
-    const auto pids =
-        split(std::string_view(files[0].text).substr(inner + 7, end - inner - 7), " \t", true);
+    const auto pids = namespace_pids(files[0].text);
+    if (!process || process->is_dead()) continue;
     if (!pids.empty() && to_number(pids.back()) == record.pid && process->start == record.start)
       return true;
   }

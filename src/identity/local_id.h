@@ -56,6 +56,7 @@ class LocalId final : public Checker {
   std::optional<std::uint64_t> pid(const Uid& uid) const;
 
   Verdict check(const Uid& uid, const std::optional<Record>& record) const override;
+  bool reads_records() const override { return true; }
   bool is_cheap() const override { return true; }
 
   /// Signals the process behind `uid` through a pidfd, so that a recycled pid cannot be hit. After

@@ -348,14 +348,39 @@ std::vector<Leaf> FastLock::owner() const {
   if (disk_.open_dir(at_.owner(), owner)) return leaves;
   for (const std::string& name : names_in(at_.owner())) {
     if (Layout::is_silly(name)) continue;
-    Handle leaf;
-    std::string text;
-    std::optional<Record> record;
-    if (!disk_.open_file({owner, name}, leaf) && !disk_.read(leaf, text))
-      record = parse_record(text);
-    leaves.push_back({Uid::found(name), std::move(record)});
+    if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
   }
   return leaves;
+}
+
+std::vector<Leaf> FastLock::proposals() const {
+  std::vector<Leaf> leaves;
+  Handle build;
+  if (disk_.open_dir(at_.build(), build)) return leaves;
+  for (const std::string& name : names_in(at_.build())) {
+    if (Layout::is_gone(name)) continue;
+    const Uid id = Uid::found(name);
+    Handle scratch;
+    std::optional<Leaf> leaf;
+    if (!disk_.open_dir(Layout::scratch(build, id), scratch)) {
+      leaf = read_leaf(Layout::proposed_leaf(scratch, id), name);
+    }
+    leaves.push_back(leaf ? std::move(*leaf) : Leaf{id, std::nullopt});
+  }
+  return leaves;
+}
+
+/// Nothing if it is gone.
+std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) const {
+  Leaf leaf{Uid::found(name), std::nullopt};
+  Handle file;
+  std::string text;
+  std::error_code ec = disk_.open_file(at, file);
+  if (ec == std::errc::no_such_file_or_directory) return std::nullopt;
+  if (!ec) ec = disk_.read(file, text);
+  leaf.is_readable = !ec || ec == std::errc::is_a_directory;
+  if (!ec) leaf.record = parse_record(text);
+  return leaf;
 }
 
 bool FastLock::is_mine(const Uid& id) const {
@@ -379,16 +404,21 @@ std::vector<Uid> FastLock::ids_in_use() const {
 }
 
 void FastLock::clean_stale_ids(std::span<const Uid> ids) {
+  clean_proposals(ids);
   for (const Uid& id : ids) {
     log_.debug("cleaning stale id {}", id.str());
-    Handle build;
-    if (!disk_.open_dir(at_.build(), build)) clean_proposal(build, id);
     if (contains(names_in(at_.owner()), id))
       (void)release(id);  // what stays, the next cleaner finds
   }
-  (void)disk_.remove_dir(at_.build());
   (void)disk_.remove_dir(at_.owner());
   (void)disk_.remove_dir(at_.lock());
+}
+
+void FastLock::clean_proposals(std::span<const Uid> ids) {
+  Handle build;
+  if (disk_.open_dir(at_.build(), build)) return;
+  for (const Uid& id : ids) clean_proposal(build, id);
+  (void)disk_.remove_dir(Layout::build_itself(build));  // others may build there
 }
 
 void FastLock::clean_proposal(const Handle& build, const Uid& id) {

@@ -30,10 +30,11 @@ struct Answer {
   bool is_gone = false;  ///< unlock: the lock directory went with it, nobody else is there
 };
 
-/// One entry of owner/.
+/// One entry of owner/, or of a proposal.
 struct Leaf {
   Uid id;
   std::optional<Record> record;
+  bool is_readable = true;  ///< no: there may be a record that we may not or cannot read
 };
 
 /// What a leaf is made of. Readers and cleaners accept both.
@@ -81,6 +82,14 @@ class FastLock {
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
   void clean_stale_ids(std::span<const Uid> ids);
 
+  /// Those who have a folder in build/, with the records of their proposals. Some may hold the lock
+  /// by now.
+  std::vector<Leaf> proposals() const;
+
+  /// Takes the proposals of these ids away, and only those: an id that holds the lock goes on
+  /// holding it.
+  void clean_proposals(std::span<const Uid> ids);
+
   /// Removes what belongs to nobody: proposals that nobody touched for `age` (a proposer that lives
   /// after all loses that attempt, not its exclusion), .gone folders, in_use marks of ids that are
   /// not there, empty folders. True if nothing is left of the lock.
@@ -104,6 +113,7 @@ class FastLock {
   std::error_code release(const Uid& id);
   void clean_proposal(const disk::Handle& build, const Uid& id);
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
+  std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;
   std::vector<std::string> names_in(const disk::At& at) const;
   std::string explain(std::error_code ec) const;
 

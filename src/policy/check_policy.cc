@@ -63,7 +63,7 @@ std::optional<identity::Verdict> CheckPolicy::staleness() const {
     return life == Life::dead ? 0 : life == Life::unknown ? 1 : 2;
   };
   for (const Leaf& leaf : lock_.owner()) {
-    auto verdict = checker_.check(leaf.id, leaf.record);
+    auto verdict = judge(leaf);
     if (!worst || weight(verdict.life) > weight(worst->life)) worst = std::move(verdict);
   }
   return worst;
@@ -77,7 +77,7 @@ bool CheckPolicy::clean(std::chrono::seconds age) {
 bool CheckPolicy::clean_stale_owner() {
   std::vector<Uid> dead;
   for (const Leaf& leaf : lock_.owner()) {
-    if (!is_dead(leaf.id, leaf.record)) continue;
+    if (!is_dead(leaf)) continue;
     log_.info("recovery needed for {}", leaf.id.str());
     dead.push_back(leaf.id);
   }
@@ -86,24 +86,33 @@ bool CheckPolicy::clean_stale_owner() {
 }
 
 void CheckPolicy::clean_stale() {
-  const std::vector<Leaf> holders = lock_.owner();
+  clean_stale_owner();
+  // Judged as a proposer, an id loses its proposal and no more: it may have become the holder
+  // meanwhile.
   std::vector<Uid> dead;
-  for (const Uid& id : lock_.ids_in_use()) {
-    const auto holder = std::find_if(holders.begin(), holders.end(),
-                                     [&](const Leaf& leaf) { return leaf.id == id; });
-    if (is_dead(id, holder == holders.end() ? std::nullopt : holder->record)) dead.push_back(id);
+  for (const Leaf& leaf : lock_.proposals()) {
+    if (is_dead(leaf)) dead.push_back(leaf.id);
   }
-  if (!dead.empty()) lock_.clean_stale_ids(dead);
+  if (dead.empty()) return;
+  lock_.clean_proposals(dead);
   for (const Uid& id : dead) log_.info("cleaned stale id {}", id.str());
 }
 
-bool CheckPolicy::is_dead(const Uid& id, const std::optional<Record>& record) const {
-  const auto verdict = checker_.check(id, record);
+bool CheckPolicy::is_dead(const Leaf& leaf) const {
+  const auto verdict = judge(leaf);
   if (verdict.life == Life::unknown) {
     log_.warn("WARNING: {}: unable to identify live/staleness for {}: {}", lock_.path().native(),
-              id.str(), verdict.why);
+              leaf.id.str(), verdict.why);
   }
   return verdict.life == Life::dead;
+}
+
+identity::Verdict CheckPolicy::judge(const Leaf& leaf) const {
+  auto verdict = checker_.check(leaf.id, leaf.record);
+  if (verdict.life == Life::dead && !leaf.is_readable && checker_.reads_records()) {
+    return {Life::unknown, "its record cannot be read"};
+  }
+  return verdict;
 }
 
 std::string who_holds(const disk::Path& lock, const Leaf& holder) {

@@ -45,7 +45,8 @@ class CheckPolicy {
  private:
   bool clean_stale_owner();
   void clean_stale();
-  bool is_dead(const Uid& id, const std::optional<Record>& record) const;
+  bool is_dead(const lock::Leaf& leaf) const;
+  identity::Verdict judge(const lock::Leaf& leaf) const;
 
   lock::FastLock& lock_;
   const identity::Checker& checker_;

@@ -45,6 +45,13 @@ TEST_CASE("options end at the first word that is none", "[cli]") {
   CHECK(options_seen.strict);
 }
 
+TEST_CASE("of several levels the last counts", "[cli]") {
+  CHECK(run({"-d", "--debug", "-di", "plain", "x"}) == 13);
+  CHECK(options_seen.level == Log::Level::info);
+  CHECK(run({"--info", "-d", "plain", "x"}) == 13);
+  CHECK(options_seen.level == Log::Level::debug);
+}
+
 TEST_CASE("wrong words are usage", "[cli]") {
   const auto words =
       GENERATE(std::vector<std::string>{}, std::vector<std::string>{"nonsense"},

@@ -35,6 +35,7 @@ class Oracle final : public identity::Checker {
     if (unknown.count(id.str())) return {Life::unknown, "who knows"};
     return {Life::alive, "alive"};
   }
+  bool reads_records() const override { return true; }
   bool is_cheap() const override { return true; }
 };
 
