@@ -46,7 +46,7 @@ std::optional<Uid> id_given(const cli::Call& call, const LocalId& ids) {
 std::optional<Uid> former_id(const cli::Call& call, const Local& local) {
   for (const lock::Leaf& leaf : local.lock.owner()) {
     const bool is_same_pid = leaf.id.str().starts_with(call.word(1) + ":");
-    if (is_same_pid && local.ids.check(leaf.id, leaf.record).life == Life::alive) return leaf.id;
+    if (is_same_pid && identity::is_here(local.ids.check(leaf.id, leaf.record))) return leaf.id;
   }
   return std::nullopt;
 }
@@ -105,8 +105,9 @@ Exit owner_nocheck(cli::Call& call) {
 
 /// Of a single living owner.
 Exit print_pid(cli::Call& call, const LocalId& ids, const std::vector<lock::Leaf>& leaves) {
-  if (leaves.size() != 1 || ids.check(leaves[0].id, leaves[0].record).life != Life::alive)
+  if (leaves.size() != 1 || !identity::is_here(ids.check(leaves[0].id, leaves[0].record))) {
     return LockExit::contended;
+  }
   call.print(std::to_string(*LocalId::pid_of(leaves[0].id)));
   return LockExit::ok;
 }
@@ -166,7 +167,7 @@ constexpr cli::Action kActions[] = {
 constexpr const char* kText =
     "    A lock held by a process of this host. A script says\n"
     "\n"
-    "        until lock_local lock gc.lock $$ ; do [ $? -lt 10 ] || exit 1 ; sleep 1 ; done\n"
+    "        lock_local lock gc.lock $$ || exit\n"
     "        trap 'lock_local unlock gc.lock $$' EXIT\n"
     "\n"
     "    and if it dies without unlocking, the next one to ask gets the lock.\n"

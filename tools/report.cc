@@ -13,9 +13,10 @@ namespace {
 /// From the records; of a process of this host with its whole command line.
 void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
   const identity::LocalId ids(disk::posix());
-  for (lock::Leaf leaf : lock.owner()) {
+  std::error_code ec;  // told already
+  for (lock::Leaf leaf : lock.owner(ec)) {
     const bool is_here = leaf.record && leaf.record->names_process() &&
-                         ids.check(leaf.id, leaf.record).life == identity::Life::alive;
+                         identity::is_here(ids.check(leaf.id, leaf.record));
     if (is_here) leaf.record->cmd = ids.command_line(*leaf.record);
     call.log.warn("{}", policy::who_holds(lock.path(), leaf));
   }
@@ -25,12 +26,11 @@ void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
 
 Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
                  const lock::Answer& answer) {
-  if (answer.outcome != Outcome::held)
-    call.log.info("{} failed to lock for {}", lock.path().native(), id.str());
   switch (answer.outcome) {
     case Outcome::held:
       return LockExit::ok;
     case Outcome::contended:
+      call.log.info("{} failed to lock for {}", lock.path().native(), id.str());
       if (!answer.why.empty()) call.log.warn("{}", answer.why);
       if (call.is_talkative()) tell_who_holds(call, lock);
       return LockExit::contended;

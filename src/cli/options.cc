@@ -11,6 +11,8 @@ extern ostream cerr;
 }  // namespace std
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 
 #include "cli/tool.h"
 
@@ -23,6 +25,16 @@ void spell_out_info(std::vector<std::string>& words) {
     if (word.empty() || word.front() != '-') return;
     if (word == "-di") word = "--info";
   }
+}
+
+std::chrono::seconds to_seconds(const char* option, const std::string& text) {
+  std::uint32_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data(), end, number);
+  if (text.empty() || ec != std::errc{} || stop != end) {
+    throw UsageError(std::string(option) + " takes a number of seconds, not '" + text + "'");
+  }
+  return std::chrono::seconds(number);
 }
 
 }  // namespace
@@ -41,8 +53,8 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   if (tool.knows & knows_strict) app.add_flag("--strict", options.strict);
   if (tool.knows & knows_dir_leaf) app.add_flag("--dir-leaf", options.dir_leaf);
   const auto add_seconds = [&](const char* name, std::chrono::seconds& seconds) {
-    app.add_option_function<unsigned>(
-        name, [&seconds](unsigned n) { seconds = std::chrono::seconds(n); });
+    app.add_option_function<std::string>(
+        name, [name, &seconds](const std::string& text) { seconds = to_seconds(name, text); });
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);

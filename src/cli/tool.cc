@@ -93,31 +93,40 @@ void check_words(const Tool& tool, const Action& action, const std::vector<std::
   }
 }
 
+int answer(const Log& log, std::string_view text, int code) {
+  try {
+    write_all(STDOUT_FILENO, text);
+    return code;
+  } catch (const std::system_error& e) {
+    log.error("cannot write the answer: {}", e.code().message());
+    return static_cast<int>(LockExit::output_failed);
+  }
+}
+
+int tell_usage(const std::string& text) {
+  try {
+    write_all(STDERR_FILENO, text);
+  } catch (const std::system_error&) {
+    // nobody is listening: the code has to do
+  }
+  return static_cast<int>(LockExit::usage);
+}
+
 int run(const Tool& tool, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Options options;
   options.level = level_from_environment();
   take_leading_words(tool, words, options);
   if (options.version) {
-    write_all(STDOUT_FILENO, std::string(tool.name) + " (holdfast) " + kVersion + "\n");
-    return static_cast<int>(LockExit::ok);
+    return answer(Log(options.level), std::string(tool.name) + " (holdfast) " + kVersion + "\n", 0);
   }
-  if (options.help) {
-    write_all(STDERR_FILENO, usage(tool));
-    return static_cast<int>(LockExit::usage);
-  }
+  if (options.help) return tell_usage(usage(tool));
   const Action& action = find_action(tool, words, options);
   words.erase(words.begin());
   check_words(tool, action, words);
-  Call call(std::move(words), options, argc > 0 ? argv[0] : "");
+  Call call(std::move(words), options);
   const Exit exit = action.run(call);
-  try {
-    write_all(STDOUT_FILENO, call.output());
-  } catch (const std::system_error& e) {
-    call.log.error("cannot write the answer: {}", e.code().message());
-    return static_cast<int>(LockExit::output_failed);
-  }
-  return exit.code();
+  return answer(call.log, call.output(), exit.code());
 }
 
 }  // namespace
@@ -136,12 +145,7 @@ int run_tool(const Tool& tool, int argc, char** argv) {
   try {
     return run(tool, argc, argv);
   } catch (const UsageError& e) {
-    try {
-      write_all(STDERR_FILENO, usage(tool) + "Error - " + e.what() + "\n");
-    } catch (const std::system_error&) {
-      // nobody is listening: the code has to do
-    }
-    return static_cast<int>(LockExit::usage);
+    return tell_usage(usage(tool) + "Error - " + e.what() + "\n");
   } catch (const std::exception& e) {
     Log().error("{}", e.what());
     return static_cast<int>(LockExit::proposal_failed);

@@ -57,8 +57,8 @@ struct Tool {
 /// One run of one action.
 class Call {
  public:
-  Call(std::vector<std::string> words, const Options& given, std::string program)
-      : options(given), log(given.level), words_(std::move(words)), program_(std::move(program)) {}
+  Call(std::vector<std::string> words, const Options& given)
+      : options(given), log(given.level), words_(std::move(words)) {}
 
   const Options& options;
   const Log log;
@@ -71,9 +71,6 @@ class Call {
   Uid id(
       std::size_t i) const;  ///< the word as an id, or a UsageError that says what is wrong with it
 
-  /// The program as it was called, to find its siblings.
-  const std::string& program() const { return program_; }
-
   void print(std::string_view line) { output_.append(line).append("\n"); }
   const std::string& output() const { return output_; }
 
@@ -82,7 +79,6 @@ class Call {
 
  private:
   std::vector<std::string> words_;
-  std::string program_;
   std::string output_;
 };
 

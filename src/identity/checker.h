@@ -14,8 +14,15 @@ enum class Life { alive, dead, unknown };
 struct Verdict {
   Life life;
   std::string why;
+  bool is_elsewhere =
+      false;                ///< alive in another pid namespace: its pid means another process here
   int program_status = -1;  ///< of an external checker, where one was asked
 };
+
+/// Alive, and the one that its pid means in our own pid namespace.
+inline bool is_here(const Verdict& verdict) {
+  return verdict.life == Life::alive && !verdict.is_elsewhere;
+}
 
 /// Tells whether the process behind an id lives.
 class Checker {

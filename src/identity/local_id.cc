@@ -253,7 +253,7 @@ Verdict LocalId::check_by_record(const Record& record, const Ours& here) const {
     return {Life::unknown, "it runs on another host: " + record.host};
   }
   if (record.pidns != here.pidns) {
-    if (is_found_elsewhere(record)) return {Life::alive, "running in another pid namespace"};
+    if (is_found_elsewhere(record)) return {Life::alive, "running in another pid namespace", true};
     return {Life::unknown, "it runs in another pid namespace"};
   }
   Process process;
@@ -372,10 +372,10 @@ Killed LocalId::kill(const Uid& uid, const std::optional<Record>& record, int si
   // The pidfd first: whoever it stands for, it stands for him for ever. The verdict after it tells
   // whether he is the one.
   const Handle pidfd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(*pid), 0)));
-  const Life life = check(uid, record).life;
+  const Verdict verdict = check(uid, record);
   Process process;
-  if (life == Life::dead) return Killed::already_stale;
-  if (life == Life::unknown || look(*pid, process) != Seen::yes || !pidfd.is_open())
+  if (verdict.life == Life::dead) return Killed::already_stale;
+  if (!is_here(verdict) || look(*pid, process) != Seen::yes || !pidfd.is_open())
     return Killed::unknown;
   if (syscall(SYS_pidfd_send_signal, pidfd.fd(), signal, nullptr, 0) != 0) {
     return errno == ESRCH ? Killed::already_stale : Killed::not_permitted;

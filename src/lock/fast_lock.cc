@@ -46,6 +46,12 @@ bool is_stale_handle(std::error_code ec) {
   return ec == std::errc::interrupted || ec == std::error_code(ESTALE, std::generic_category());
 }
 
+/// No such folder: nobody is there. (A link or a file in its place is no folder either.)
+bool is_nothing(std::error_code ec) {
+  return ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory ||
+         ec == std::errc::too_many_symbolic_link_levels;
+}
+
 /// Of several steps, the first that really went wrong: a folder that was there already did not.
 std::error_code first_cause(std::initializer_list<std::error_code> steps) {
   for (const std::error_code ec : steps) {
@@ -56,6 +62,21 @@ std::error_code first_cause(std::initializer_list<std::error_code> steps) {
 
 bool contains(const std::vector<std::string>& names, const Uid& id) {
   return std::find(names.begin(), names.end(), id.str()) != names.end();
+}
+
+/// Holders and proposers, sorted, each once.
+std::vector<Uid> ids_among(std::vector<std::string> owners,
+                           const std::vector<std::string>& proposers) {
+  std::vector<std::string>& names = owners;
+  names.insert(names.end(), proposers.begin(), proposers.end());
+  std::erase_if(names,
+                [](const std::string& n) { return Layout::is_silly(n) || Layout::is_gone(n); });
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<Uid> ids;
+  ids.reserve(names.size());
+  for (std::string& name : names) ids.push_back(Uid::found(std::move(name)));
+  return ids;
 }
 
 }  // namespace
@@ -161,11 +182,12 @@ std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bo
 /// Who has it now? `moved` is what the rename said, and only a hint.
 Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
   std::vector<std::string> names;
+  std::error_code listed;
   Found found = Found::nobody;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     found = find(p);
     if (found != Found::nobody) break;
-    names = names_in(Layout::owner_beside(p.build));
+    listed = list(Layout::owner_beside(p.build), names);
     if (!contains(names, p.id)) break;  // else the first look was wrong, or it came just now
   }
   switch (found) {
@@ -174,7 +196,10 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
     case Found::same_id:
       return {Outcome::already_mine, path().native() + " already locked by " + p.id.str()};
     case Found::unreadable:
-      if (moved) break;
+      if (moved) {
+        listed = list(Layout::owner_beside(p.build), names);
+        break;
+      }
       // It is ours, but nothing can be read back: better given up than held by one who cannot vouch
       // for it.
       if (release(p.id)) {
@@ -300,10 +325,15 @@ bool FastLock::discard(const Handle& build, const Handle& scratch, const Uid& id
 /// Removes a folder that can no longer become owner/. `likely` saves a listing.
 void FastLock::purge(const At& folder, const Uid* likely) {
   Handle dir;
-  if (disk_.open_dir(folder, dir)) return;
+  if (disk_.open_dir(folder, dir)) {
+    if (disk_.remove_dir(folder) == std::errc::not_a_directory) (void)disk_.unlink(folder);
+    return;
+  }
   if (likely) (void)remove_leaf(dir, likely->str());
   if (!disk_.remove_dir(folder)) return;
-  for (const std::string& name : names_in(folder)) (void)remove_leaf(dir, name);
+  std::vector<std::string> names;
+  (void)list(folder, names);
+  for (const std::string& name : names) (void)remove_leaf(dir, name);
   (void)disk_.remove_dir(folder);  // what stays, the next clean() finds
 }
 
@@ -315,7 +345,13 @@ std::error_code FastLock::remove_leaf(const Handle& dir, const std::string& name
 }
 
 Answer FastLock::unlock(const Uid& id) {
-  if (!contains(names_in(at_.owner()), id)) {
+  std::vector<std::string> names;
+  if (const auto ec = list(at_.owner(), names)) {
+    if (!is_nothing(ec)) {
+      return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(ec)};
+    }
+  }
+  if (!contains(names, id)) {
     return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
   }
   if (const auto ec = release(id)) {
@@ -336,20 +372,30 @@ std::error_code FastLock::release(const Uid& id) {
     ec = disk_.open_dir(at_.owner(), owner);
     if (!ec) ec = remove_leaf(owner, id.str());
     if (!ec) return {};
-    if (is_passing(ec) && !contains(names_in(at_.owner()), id)) return {};
+    if (is_passing(ec) && !is_owner(id)) return {};
     if (!is_passing(ec)) return ec;
   }
   return ec;
 }
 
-std::vector<Leaf> FastLock::owner() const {
+std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
   std::vector<Leaf> leaves;
+  std::vector<std::string> names;
   Handle owner;
-  if (disk_.open_dir(at_.owner(), owner)) return leaves;
-  for (const std::string& name : names_in(at_.owner())) {
+  ec = disk_.open_dir(at_.owner(), owner);
+  if (!ec) ec = list(at_.owner(), names);
+  if (is_nothing(ec)) ec.clear();
+  for (const std::string& name : names) {
     if (Layout::is_silly(name)) continue;
     if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
   }
+  return leaves;
+}
+
+std::vector<Leaf> FastLock::owner() const {
+  std::error_code ec;
+  auto leaves = owner(ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + at_.owner().native());
   return leaves;
 }
 
@@ -384,31 +430,20 @@ std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) c
 }
 
 bool FastLock::is_mine(const Uid& id) const {
-  std::vector<std::string> names = names_in(at_.owner());
+  std::vector<std::string> names = must_list(at_.owner());
   std::erase_if(names, Layout::is_silly);
   return names.size() == 1 && names.front() == id.str();
 }
 
 std::vector<Uid> FastLock::ids_in_use() const {
-  std::vector<std::string> names = names_in(at_.owner());
-  const std::vector<std::string> proposals = names_in(at_.build());
-  names.insert(names.end(), proposals.begin(), proposals.end());
-  std::erase_if(names,
-                [](const std::string& n) { return Layout::is_silly(n) || Layout::is_gone(n); });
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::vector<Uid> ids;
-  ids.reserve(names.size());
-  for (std::string& name : names) ids.push_back(Uid::found(std::move(name)));
-  return ids;
+  return ids_among(must_list(at_.owner()), must_list(at_.build()));
 }
 
 void FastLock::clean_stale_ids(std::span<const Uid> ids) {
   clean_proposals(ids);
   for (const Uid& id : ids) {
     log_.debug("cleaning stale id {}", id.str());
-    if (contains(names_in(at_.owner()), id))
-      (void)release(id);  // what stays, the next cleaner finds
+    if (is_owner(id)) (void)release(id);  // what stays, the next cleaner finds
   }
   (void)disk_.remove_dir(at_.owner());
   (void)disk_.remove_dir(at_.lock());
@@ -439,7 +474,7 @@ bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::sec
       }
     }
   }
-  const std::vector<Uid> ids = ids_in_use();
+  const std::vector<Uid> ids = ids_among(names_in(at_.owner()), names_in(at_.build()));
   Handle in_use;
   if (!disk_.open_dir(at_.in_use(), in_use)) {
     for (const std::string& name : names_in(at_.in_use())) {
@@ -457,7 +492,9 @@ bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::sec
   for (const Path& folder : {at_.owner(), at_.build(), at_.in_use(), at_.lock()}) {
     (void)disk_.remove_dir(folder);  // those in use stay
   }
-  return names_in(at_.inside()).empty();
+  std::vector<std::string> left;
+  const std::error_code ec = list(at_.inside(), left);
+  return left.empty() && (!ec || is_nothing(ec));
 }
 
 /// Whether a proposal has rested that long: neither build/<id> nor its owner folder changed since
@@ -471,9 +508,8 @@ bool FastLock::is_older(const At& scratch, std::chrono::system_clock::time_point
   return disk_.status(Layout::proposal(dir), inner) || inner.modified <= limit;
 }
 
-/// Sorted. A folder that cannot be listed has no names: who must know why asks for it himself.
-std::vector<std::string> FastLock::names_in(const At& at) const {
-  std::vector<std::string> names;
+/// Sorted; whole even if the filesystem had to be asked again.
+std::error_code FastLock::list(const At& at, std::vector<std::string>& names) const {
   std::error_code ec;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     names.clear();
@@ -481,7 +517,28 @@ std::vector<std::string> FastLock::names_in(const At& at) const {
     if (!is_stale_handle(ec)) break;
   }
   std::sort(names.begin(), names.end());
+  return ec;
+}
+
+/// For an answer: of a folder that need not be there, but must be readable if it is.
+std::vector<std::string> FastLock::must_list(const At& at) const {
+  std::vector<std::string> names;
+  const std::error_code ec = list(at, names);
+  if (ec && !is_nothing(ec)) throw std::system_error(ec, "cannot look into " + path().native());
   return names;
+}
+
+/// For tidying up: what cannot be listed stays as it is.
+std::vector<std::string> FastLock::names_in(const At& at) const {
+  std::vector<std::string> names;
+  (void)list(at, names);
+  return names;
+}
+
+bool FastLock::is_owner(const Uid& id) const {
+  std::vector<std::string> names;
+  (void)list(at_.owner(), names);
+  return contains(names, id);
 }
 
 std::string FastLock::explain(std::error_code ec) const {

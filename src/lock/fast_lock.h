@@ -75,6 +75,9 @@ class FastLock {
   /// Gives up what `id` holds, then removes the folders that became empty.
   Answer unlock(const Uid& id);
 
+  // Looks at a lock that is there but may not be looked into throw std::system_error, or tell it in
+  // `ec`.
+  std::vector<Leaf> owner(std::error_code& ec) const;
   std::vector<Leaf> owner() const;      ///< who holds it, sorted by id; with records
   bool is_mine(const Uid& id) const;    ///< held by `id`, and by nobody else
   std::vector<Uid> ids_in_use() const;  ///< holders and proposers, sorted, each once
@@ -114,7 +117,10 @@ class FastLock {
   void clean_proposal(const disk::Handle& build, const Uid& id);
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
   std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;
+  std::error_code list(const disk::At& at, std::vector<std::string>& names) const;
+  std::vector<std::string> must_list(const disk::At& at) const;
   std::vector<std::string> names_in(const disk::At& at) const;
+  bool is_owner(const Uid& id) const;
   std::string explain(std::error_code ec) const;
 
   disk::Disk& disk_;

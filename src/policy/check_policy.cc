@@ -45,7 +45,7 @@ Answer CheckPolicy::unlock(const Uid& id) {
   if (answer.is_gone) return answer;
   if (checker_.is_cheap()) {
     clean(kAbandoned);
-  } else if (!lock_.ids_in_use().empty() && become_detached_child()) {
+  } else if (become_detached_child()) {
     clean(kAbandoned);
     _exit(0);
   }
@@ -62,10 +62,12 @@ std::optional<identity::Verdict> CheckPolicy::staleness() const {
   const auto weight = [](Life life) {
     return life == Life::dead ? 0 : life == Life::unknown ? 1 : 2;
   };
-  for (const Leaf& leaf : lock_.owner()) {
+  std::error_code ec;
+  for (const Leaf& leaf : lock_.owner(ec)) {
     auto verdict = judge(leaf);
     if (!worst || weight(verdict.life) > weight(worst->life)) worst = std::move(verdict);
   }
+  if (ec) worst = {Life::unknown, ec.message()};
   return worst;
 }
 
@@ -76,11 +78,14 @@ bool CheckPolicy::clean(std::chrono::seconds age) {
 
 bool CheckPolicy::clean_stale_owner() {
   std::vector<Uid> dead;
-  for (const Leaf& leaf : lock_.owner()) {
+  std::error_code ec;
+  for (const Leaf& leaf : lock_.owner(ec)) {
     if (!is_dead(leaf)) continue;
     log_.info("recovery needed for {}", leaf.id.str());
     dead.push_back(leaf.id);
   }
+  if (ec)
+    log_.warn("WARNING: {}: cannot see who holds it: {}", lock_.path().native(), ec.message());
   if (!dead.empty()) lock_.clean_stale_ids(dead);
   return !dead.empty();
 }

@@ -66,7 +66,8 @@ std::optional<Locker::Guard> Locker::try_lock() {
         std::make_unique<Guard::Held>(Guard::Held{std::move(lock), self_->identity.uid, process}));
   }
   if (refusal_.outcome == lock::Outcome::contended && refusal_.why.empty()) {
-    const auto holders = lock.owner();
+    std::error_code ec;
+    const auto holders = lock.owner(ec);
     if (!holders.empty()) refusal_.why = policy::who_holds(lock.path(), holders.front());
   }
   return std::nullopt;
