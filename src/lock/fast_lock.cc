@@ -114,16 +114,16 @@ Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
     again = again && answer.outcome != Outcome::held;
     return answer;
   }
-  log_.debug("attempting to lock with {}", (at_.build() / id.str()).native());
+  log_.debug("attempting to lock with {}", at_.proposal(id).native());
   const std::error_code moved = disk_.rename(Layout::proposal(proposal.scratch),
                                              Layout::owner_beside(proposal.build));  // decides
   Answer answer = settle(proposal, moved, again);
   if (answer.outcome != Outcome::held) answer = withdraw(proposal, std::move(answer));
   if (answer.outcome == Outcome::held) {
     again = false;
-    (void)disk_.remove_dir(
-        Layout::scratch(proposal.build, id));  // a second task of this id may build there
-    (void)disk_.remove_dir(Layout::build_itself(proposal.build));  // others may build there
+    // others may build there, a second task of this id too
+    (void)disk_.remove_dir(Layout::scratch(proposal.build, id));
+    (void)disk_.remove_dir(Layout::build_itself(proposal.build));
   }
   disk::close_together({&proposal.build, &proposal.scratch, &proposal.seen});
   return answer;
@@ -143,13 +143,13 @@ std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& a
   }
   const std::error_code scratch_made = disk_.make_dir(Layout::scratch(p.build, p.id));
   if (const auto ec = disk_.open_dir(Layout::scratch(p.build, p.id), p.scratch)) {
-    return cannot(at_.build() / p.id.str(), first_cause({scratch_made, ec}));
+    return cannot(at_.scratch(p.id), first_cause({scratch_made, ec}));
   }
   // An owner folder that is there already belongs to another attempt of this id, dead or alive, or
   // is ours with its reply lost: only one that this mkdir made is ours for certain. withdraw()
   // takes it away and the next attempt starts clean.
   if (const auto ec = disk_.make_dir(Layout::proposal(p.scratch))) {
-    return cannot(at_.build() / p.id.str() / "owner", ec);
+    return cannot(at_.proposal(p.id), ec);
   }
   return write_leaf(p, record, again);
 }
@@ -172,8 +172,8 @@ std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bo
   }
   if (ec) {
     again = is_passing(ec);
-    const Path leaf = at_.build() / p.id.str() / "owner" / p.id.str();
-    return Answer{Outcome::failed, "cannot make " + leaf.native() + ": " + explain(ec)};
+    return Answer{Outcome::failed,
+                  "cannot make " + at_.proposed_leaf(p.id).native() + ": " + explain(ec)};
   }
   p.is_complete = true;
   return std::nullopt;
@@ -203,11 +203,10 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
       // It is ours, but nothing can be read back: better given up than held by one who cannot vouch
       // for it.
       if (release(p.id)) {
-        return {Outcome::failed, "cannot read back nor remove " +
-                                     (at_.owner() / p.id.str()).native() +
+        return {Outcome::failed, "cannot read back nor remove " + at_.leaf(p.id).native() +
                                      ": the lock may be held by " + p.id.str()};
       }
-      return {Outcome::failed, "cannot read back " + (at_.owner() / p.id.str()).native()};
+      return {Outcome::failed, "cannot read back " + at_.leaf(p.id).native()};
     case Found::nobody:
       break;
   }
@@ -220,8 +219,8 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
     for (const std::string& name : names) why += " " + name;
     return {Outcome::contended, why};
   }
-  if (silly !=
-      names.end()) {  // no holder, but NFS keeps the file of one that is still open somewhere
+  if (silly != names.end()) {
+    // no holder, but NFS keeps the leaf of one for a program that has it open
     again = true;
     Handle owner;
     if (!disk_.open_dir(Layout::owner_beside(p.build), owner)) (void)disk_.unlink({owner, *silly});
@@ -254,8 +253,7 @@ Answer FastLock::withdraw(Proposal& p, Answer answer) {
   }
   bool is_last = false;
   if (p.build.is_open()) {
-    (void)disk_.remove_dir(
-        Layout::scratch(p.build, p.id));  // a second task of this id may build there
+    (void)disk_.remove_dir(Layout::scratch(p.build, p.id));
     is_last = !disk_.remove_dir(Layout::build_itself(p.build));
   } else {
     (void)disk_.remove_dir(at_.build());

@@ -25,6 +25,12 @@ class Layout {
   disk::Path build() const { return lock_ / kBuild; }
   disk::Path in_use() const { return lock_ / kInUse; }
 
+  // Whole paths, for messages: what is done there is done below a handle.
+  disk::Path leaf(const Uid& id) const { return owner() / id.str(); }
+  disk::Path scratch(const Uid& id) const { return build() / id.str(); }
+  disk::Path proposal(const Uid& id) const { return scratch(id) / kOwner; }
+  disk::Path proposed_leaf(const Uid& id) const { return proposal(id) / id.str(); }
+
   // Below a handle on build/.
   static disk::At scratch(const disk::Handle& build, const Uid& id) { return {build, id.str()}; }
   static disk::At gone(const disk::Handle& build, const std::string& unique) {

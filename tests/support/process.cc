@@ -1,6 +1,7 @@
 #include "support/process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ bool is_file(const std::string& path) {
   for (const auto& [stream, fd] : {std::pair{0, in}, {1, out}, {2, err}}) {
     if (fd >= 0) dup2(fd, stream);
   }
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // a runner's own descriptors are not the tool's
   if (!options.cwd.empty() && chdir(options.cwd.c_str()) != 0) _exit(126);
   unsetenv("DEBUG");
   unsetenv("GRACE_SECONDS");
