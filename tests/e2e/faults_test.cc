@@ -428,6 +428,7 @@ TEST_CASE("a leaf that cannot be written is told with 2 and leaves nothing", "[e
 }
 
 TEST_CASE("a lock without a file descriptor to spare is told with 2 and leaves nothing", "[e2e]") {
+  if (kIsSanitized) SKIP_TEST("a sanitizer needs descriptors of its own");
   const int limit = GENERATE(range(4, 12));
   const Session at;
   const Result result = at.shell("ulimit -n " + std::to_string(limit) + "; fast_lock lock L a");

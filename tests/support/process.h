@@ -70,6 +70,9 @@ inline const std::vector<std::string> kSleeper = {"/bin/sleep", "1000"};
 bool eventually(const std::function<bool()>& is_so,
                 std::chrono::seconds limit = std::chrono::seconds(20));
 
+/// The tools carry a sanitizer, which opens files and makes calls of its own.
+inline constexpr bool kIsSanitized = HOLDFAST_IS_SANITIZED;
+
 bool is_root();
 bool has_program(const std::string& name);
 
