@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -38,15 +39,30 @@ std::optional<std::uint64_t> to_pid(std::string_view text) {
   return value && *value != 0 && *value <= 0x7FFFFFFF && text.front() != '0' ? value : std::nullopt;
 }
 
+/// Parts between separators; with `join`, runs of separators count as one and the ends have none.
 std::vector<std::string_view> split(std::string_view text, std::string_view separators, bool join) {
+  const auto is_separator = [&](char c) {
+    return std::any_of(separators.begin(), separators.end(), [c](char s) { return s == c; });
+  };
   std::vector<std::string_view> parts;
   std::size_t from = 0;
-  while (from <= text.size()) {
-    const std::size_t to = std::min(text.find_first_of(separators, from), text.size());
-    if (!join || to > from) parts.push_back(text.substr(from, to - from));
-    from = to + 1;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    if (at < text.size() && !is_separator(text[at])) continue;
+    if (!join || at > from) parts.push_back(text.substr(from, at - from));
+    from = at + 1;
   }
   return parts;
+}
+
+/// The line of a procfs file that begins with `key`, without it.
+std::optional<std::string_view> line_after(std::string_view text, std::string_view key) {
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    if (text.substr(from).starts_with(key))
+      return text.substr(from + key.size(), end - from - key.size());
+    from = end + 1;
+  }
+  return std::nullopt;
 }
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
@@ -72,20 +88,14 @@ bool ends_processes(int signal) {
 constexpr const char* kBootId = "sys/kernel/random/boot_id";
 
 std::optional<std::uint64_t> parse_boot_time(std::string_view stat) {
-  for (const std::string_view line : split(stat, "\n", true)) {
-    const auto words = split(line, " \t", true);
-    if (words.size() >= 2 && words[0] == "btime") return to_number(words[1]);
-  }
-  return std::nullopt;
+  const auto line = line_after(stat, "btime ");
+  const auto words = split(line.value_or(""), " \t", true);
+  return words.empty() ? std::nullopt : to_number(words[0]);
 }
 
 /// The pids of a process, outermost first, from its procfs status.
 std::vector<std::string_view> namespace_pids(std::string_view status) {
-  for (const std::string_view line : split(status, "\n", true)) {
-    constexpr std::string_view kKey = "NSpid:";
-    if (line.starts_with(kKey)) return split(line.substr(kKey.size()), " \t", true);
-  }
-  return {};
+  return split(line_after(status, "NSpid:").value_or(""), " \t", true);
 }
 
 std::string host_name() {
