@@ -65,9 +65,8 @@ bool contains(const std::vector<std::string>& names, const Uid& id) {
 }
 
 /// Holders and proposers, sorted, each once.
-std::vector<Uid> ids_among(std::vector<std::string> owners,
+std::vector<Uid> ids_among(std::vector<std::string> names,
                            const std::vector<std::string>& proposers) {
-  std::vector<std::string>& names = owners;
   names.insert(names.end(), proposers.begin(), proposers.end());
   std::erase_if(names,
                 [](const std::string& n) { return Layout::is_silly(n) || Layout::is_gone(n); });

@@ -118,6 +118,21 @@ TEST_CASE("a guard whose lock was taken away says so", "[policy]") {
   CHECK_FALSE(guard->unlock());
 }
 
+TEST_CASE("a holder who looks notices that a late unlink took its lock", "[policy][H6]") {
+  // NFS before 4.1: the unlink of an earlier hold, sent twice, arrives after the same id locked
+  // again
+  TempDir dir;
+  Locker locker(dir / "lock");
+  REQUIRE(locker.try_lock()->unlock());
+  auto again = locker.try_lock();
+  REQUIRE(again);
+  REQUIRE(again->is_held());
+  for (const std::string& name : tree(dir / "lock/owner"))
+    unlink((dir / ("lock/owner/" + name)).c_str());
+  CHECK_FALSE(again->is_held());
+  CHECK_FALSE(again->unlock());
+}
+
 TEST_CASE("what cannot be locked is told with its reason", "[policy]") {
   TempDir dir;
   write_file(dir / "file", "");
