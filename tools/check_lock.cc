@@ -38,14 +38,15 @@ struct Checked {
 Exit lock(cli::Call& call) {
   Checked checked(call);
   const Uid id = call.id(1);
-  const auto answer = checked.policy.lock(id, identity::record_of_caller(real_clock()));
+  const auto answer = checked.policy.lock(id, identity::LocalId(disk::posix()).record_of_caller());
   return report_lock(call, checked.lock, id, answer);
 }
 
 Exit lock_nocheck(cli::Call& call) {
   auto lock = make_lock(call);
   const Uid id = call.id(1);
-  return report_lock(call, lock, id, lock.lock(id, identity::record_of_caller(real_clock())));
+  return report_lock(call, lock, id,
+                     lock.lock(id, identity::LocalId(disk::posix()).record_of_caller()));
 }
 
 Exit unlock(cli::Call& call) {

@@ -1,6 +1,7 @@
 #include "lock/fast_lock.h"
 
 #include "base/clock.h"
+#include "disk/disk.h"
 #include "identity/local_id.h"
 #include "report.h"
 #include "tools.h"
@@ -11,7 +12,8 @@ namespace {
 Exit lock(cli::Call& call) {
   auto lock = make_lock(call);
   const Uid id = call.id(1);
-  return report_lock(call, lock, id, lock.lock(id, identity::record_of_caller(real_clock())));
+  return report_lock(call, lock, id,
+                     lock.lock(id, identity::LocalId(disk::posix()).record_of_caller()));
 }
 
 Exit unlock(cli::Call& call) {

@@ -1,6 +1,8 @@
 /// The multi-call program: runs as the tool whose name it is called by, or that its first word
 /// names.
 
+#include <sys/auxv.h>
+
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -70,7 +72,11 @@ void print_help(std::FILE* to) {
 
 int main(int argc, char** argv) {
   if (argc < 1) return static_cast<int>(LockExit::usage);
-  if (const Entry* tool = follow_links(argv[0])) return tool->run(argc, argv);
+  // found through PATH, the name alone leads nowhere: the kernel knows the path that it started
+  const bool is_path = std::string_view(argv[0]).find('/') != std::string_view::npos;
+  const char* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (const Entry* tool = find_tool(argv[0])) return tool->run(argc, argv);
+  if (const Entry* tool = follow_links(is_path ? argv[0] : started)) return tool->run(argc, argv);
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (const Entry* tool = find_tool(word)) return tool->run(argc - 1, argv + 1);
   if (word == "--version") {

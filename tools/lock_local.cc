@@ -44,7 +44,8 @@ std::optional<Uid> id_given(const cli::Call& call, const LocalId& ids) {
 /// Another id under which the process holds the lock: the text of its id changes when the clock is
 /// stepped or the process takes a name with blanks.
 std::optional<Uid> former_id(const cli::Call& call, const Local& local) {
-  for (const lock::Leaf& leaf : local.lock.owner()) {
+  std::error_code ec;  // whoever cannot look finds none
+  for (const lock::Leaf& leaf : local.lock.owner(ec)) {
     const bool is_same_pid = leaf.id.str().starts_with(call.word(1) + ":");
     if (is_same_pid && identity::is_here(local.ids.check(leaf.id, leaf.record))) return leaf.id;
   }
@@ -62,7 +63,13 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
         "renamed",
         call.word(1));
   }
-  return report_lock(call, local.lock, identity->uid, try_lock(local, *identity));
+  auto answer = try_lock(local, *identity);
+  if (answer.outcome == lock::Outcome::contended) {
+    if (const auto former = former_id(call, local)) {
+      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
+    }
+  }
+  return report_lock(call, local.lock, identity->uid, answer);
 }
 
 Exit lock(cli::Call& call) {
@@ -134,7 +141,12 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill_owner(cli::Call& call) {
-  const auto leaves = Local(call).lock.owner();
+  std::error_code ec;
+  const auto leaves = Local(call).lock.owner(ec);
+  if (ec) {
+    call.log.error("cannot look into {}: {}", call.word(0), ec.message());
+    return KillExit::unknown;
+  }
   if (leaves.empty()) return KillExit::free;
   Exit last = KillExit::killed;
   for (const lock::Leaf& leaf : leaves) {

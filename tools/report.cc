@@ -20,6 +20,8 @@ void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
     if (is_here) leaf.record->cmd = ids.command_line(*leaf.record);
     call.log.warn("{}", policy::who_holds(lock.path(), leaf));
   }
+  if (call.has_reader())
+    call.log.warn("try again later; '{} --help' tells how to look closer", call.tool());
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ Exit report_unlock(cli::Call& call, const lock::Answer& answer) {
 
 Exit print_owner(cli::Call& call, const std::vector<lock::Leaf>& leaves) {
   for (const lock::Leaf& leaf : leaves) call.print(leaf.id.str());
+  if (leaves.size() > 1) call.log.warn("{} has {} owners", call.word(0), leaves.size());
   return LockExit::ok;
 }
 

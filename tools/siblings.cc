@@ -8,7 +8,8 @@
 namespace holdfast::tools {
 namespace {
 
-/// The file that execvp would take.
+/// The file that execvp would take. Programs are looked up here, not locks: this need not go
+/// through the Disk.
 std::string find_program(const std::string& command) {
   if (command.find('/') != std::string::npos) return command;
   const char* variable = std::getenv("PATH");

@@ -15,7 +15,7 @@ namespace holdfast {
 /// is no record. `nonce` tells apart two attempts under one id: see FastLock::lock.
 struct Record {
   std::string host;         ///< node name of the holder's host
-  std::string boot;         ///< kernel boot id; empty: the holder is no known process
+  std::string boot;         ///< kernel boot id of the host on which it was locked
   std::string pidns;        ///< pid namespace in which `pid` counts, as the kernel names it
   std::string timens;       ///< time namespace in which `start` was read; empty on old kernels
   std::uint64_t pid = 0;    ///< 0: the id does not stand for a known process

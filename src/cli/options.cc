@@ -21,9 +21,10 @@ namespace {
 
 /// The shell's two-letter option with one dash, which a parser would take for -d -i.
 void spell_out_info(std::vector<std::string>& words) {
-  for (std::string& word : words) {
-    if (word.empty() || word.front() != '-') return;
-    if (word == "-di") word = "--info";
+  for (std::size_t i = 0; i < words.size() && words[i].starts_with('-'); ++i) {
+    if (words[i] == "-di") words[i] = "--info";
+    const bool has_value = words[i] == "-s" || words[i] == "--older-than" || words[i] == "--wait";
+    if (has_value) ++i;
   }
 }
 

@@ -124,7 +124,7 @@ int run(const Tool& tool, int argc, char** argv) {
   const Action& action = find_action(tool, words, options);
   words.erase(words.begin());
   check_words(tool, action, words);
-  Call call(std::move(words), options);
+  Call call(tool.name, std::move(words), options);
   const Exit exit = action.run(call);
   return answer(call.log, call.output(), exit.code());
 }
@@ -137,8 +137,8 @@ Uid Call::id(std::size_t i) const {
   throw UsageError(why);
 }
 
-bool Call::is_talkative() const {
-  return options.level != Log::Level::quiet || isatty(STDERR_FILENO);
+bool Call::has_reader() const {
+  return isatty(STDERR_FILENO) == 1;
 }
 
 int run_tool(const Tool& tool, int argc, char** argv) {

@@ -57,8 +57,8 @@ struct Tool {
 /// One run of one action.
 class Call {
  public:
-  Call(std::vector<std::string> words, const Options& given)
-      : options(given), log(given.level), words_(std::move(words)) {}
+  Call(std::string_view tool, std::vector<std::string> words, const Options& given)
+      : options(given), log(given.level), tool_(tool), words_(std::move(words)) {}
 
   const Options& options;
   const Log log;
@@ -74,10 +74,15 @@ class Call {
   void print(std::string_view line) { output_.append(line).append("\n"); }
   const std::string& output() const { return output_; }
 
-  /// --info was given, or a person sits at the other end of stderr.
-  bool is_talkative() const;
+  std::string_view tool() const { return tool_; }
+
+  /// A person sits at the other end of stderr.
+  bool has_reader() const;
+  /// So it is, or --info was given.
+  bool is_talkative() const { return options.level != Log::Level::quiet || has_reader(); }
 
  private:
+  std::string_view tool_;
   std::vector<std::string> words_;
   std::string output_;
 };

@@ -9,7 +9,7 @@ std::vector<Content> read_files(Disk& disk, std::initializer_list<Path> paths) {
     Content content;
     Handle file;
     content.error = disk.open_file(path, file);
-    if (!content.error) content.error = disk.read(file, content.text);
+    if (!content.error) content.error = disk.read(file, content.text, kSmallFile);
     contents.push_back(std::move(content));
     handles.push_back(std::move(file));
   }

@@ -16,10 +16,10 @@ using Path = boost::filesystem::path;
 
 /// Where a call acts: a path, or a name below a directory that is held open.
 ///
-/// Below a handle no symbolic link is ever followed, in no part of the name. In a path, links are
-/// followed on the way (the user chose it) but not in the last part. A changing call below a handle
-/// takes one name, or a sibling of the handle's directory ("../name"): neither has a part on the
-/// way that could be a link.
+/// Below a handle no open or change follows a symbolic link, in no part of the name. In a path,
+/// links are followed on the way (the user chose it) but not in the last part. A changing call
+/// below a handle takes one name, or a sibling of the handle's directory ("../name"): neither has a
+/// part on the way that could be a link.
 struct At {
   At(const Path& path) : name(path.native()) {}
   At(const Handle& below, std::string name_below) : dir(&below), name(std::move(name_below)) {}
@@ -62,7 +62,8 @@ class Disk {
   // Looking. Names come unsorted, without "." and "..".
   virtual std::error_code open_dir(const At& at, Handle& dir) = 0;
   virtual std::error_code open_file(const At& at, Handle& file) = 0;  ///< for reading; never waits
-  virtual std::error_code read(Handle& file, std::string& text) = 0;
+  /// The whole file; EFBIG if it has more than `limit` bytes.
+  virtual std::error_code read(Handle& file, std::string& text, std::size_t limit) = 0;
   virtual std::error_code list(const At& at, std::vector<std::string>& names) = 0;
   virtual std::error_code status(const At& at, Status& status) = 0;
   virtual std::error_code read_link(const At& at, std::string& target) = 0;
@@ -70,6 +71,9 @@ class Disk {
 
 /// The real one.
 Disk& posix();
+
+/// More than any file of procfs that we read, /proc/stat of the largest machines included.
+inline constexpr std::size_t kSmallFile = 4 << 20;
 
 struct Content {
   std::error_code error;

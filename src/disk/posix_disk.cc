@@ -83,13 +83,14 @@ class PosixDisk final : public Disk {
   std::error_code open_file(const At& at, Handle& file) override {
     return open(at, O_RDONLY | O_NONBLOCK, file);  // a planted FIFO must not hold us up
   }
-  std::error_code read(Handle& file, std::string& text) override {
+  std::error_code read(Handle& file, std::string& text, std::size_t limit) override {
     std::array<char, 8192> buffer;
     ssize_t got = 0;
     while ((got = ::read(file.fd(), buffer.data(), buffer.size())) != 0) {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return last_error();
       text.append(buffer.data(), static_cast<std::size_t>(got));
+      if (text.size() > limit) return std::make_error_code(std::errc::file_too_large);
       if (static_cast<std::size_t>(got) < buffer.size()) break;
     }
     return {};
@@ -125,7 +126,7 @@ class PosixDisk final : public Disk {
     return {};
   }
   std::error_code read_link(const At& at, std::string& target) override {
-    std::array<char, 256> buffer;
+    std::array<char, 4096> buffer;  // the longest that a link can be
     const ssize_t length = readlinkat(fd_of(at), at.name.c_str(), buffer.data(), buffer.size());
     if (length < 0) return last_error();
     target.assign(buffer.data(), static_cast<std::size_t>(length));

@@ -16,6 +16,7 @@ struct Verdict {
   std::string why;
   bool is_elsewhere =
       false;                ///< alive in another pid namespace: its pid means another process here
+  bool is_certain = true;   ///< no: its id fits, but would fit another process as well
   int program_status = -1;  ///< of an external checker, where one was asked
 };
 

@@ -44,7 +44,7 @@ Verdict CommandId::check(const Uid& id, const std::optional<Record>&) const {
   words.push_back(id.str());
   const int status = run(words);
   const Life life = status == 0 ? Life::dead : status < kCannotTell ? Life::alive : Life::unknown;
-  return {life, words_.front() + " exited with " + std::to_string(status), false, status};
+  return {life, words_.front() + " exited with " + std::to_string(status), false, true, status};
 }
 
 }  // namespace holdfast::identity

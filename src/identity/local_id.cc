@@ -1,6 +1,7 @@
 #include "identity/local_id.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -141,7 +142,11 @@ struct LocalId::Process {
   std::uint64_t start = 0;  ///< the true field 22
   std::string word;         ///< the 22nd blank-separated word: what the shell takes for it
 
-  bool is_dead() const { return (state == 'Z' || state == 'X') && threads <= 1; }
+  bool is_dead() const { return state == 'Z' && threads == 1; }
+
+  /// Seen so for a moment when it ends, and also when a thread of a living process execs: proves
+  /// nothing.
+  bool is_in_transit() const { return state == 'X' || threads == 0; }
   static std::optional<Process> parse(const std::string& stat);
 };
 
@@ -188,14 +193,6 @@ std::optional<LocalId::Process> LocalId::Process::parse(const std::string& stat)
   return process;
 }
 
-Record record_of_caller(const Clock& clock) {
-  Record record;
-  record.host = host_name();
-  record.user = user_name();
-  record.since = to_since(clock.wall());
-  return record;
-}
-
 LocalId::LocalId(disk::Disk& disk, Path proc, const Clock& clock)
     : disk_(disk), proc_(std::move(proc)), clock_(clock) {}
 
@@ -208,7 +205,7 @@ std::optional<Identity> LocalId::identify(const std::string& text, std::string& 
   const auto files =
       disk::read_files(disk_, {proc_ / text / "stat", proc_ / "stat", proc_ / kBootId});
   const auto process = Process::parse(files[0].text);
-  if (!process) return no("process " + text + " is not running");
+  if (!process || process->is_dead()) return no("process " + text + " is not running");
   const auto btime = parse_boot_time(files[1].text);
   if (!btime) return no("no boot time in " + (proc_ / "stat").native());
   // The shell would read two lines there and make an id of two lines: nobody could agree on that.
@@ -229,6 +226,17 @@ std::optional<Identity> LocalId::identify(const std::string& text, std::string& 
   record.since = to_since(clock_.wall());
   return Identity{Uid::found(text + ":" + process->word + ":" + std::to_string(*btime)),
                   std::move(record)};
+}
+
+Record LocalId::record_of_caller() const {
+  Record record;
+  record.host = host_name();
+  record.boot = without_newline(disk::read_files(disk_, {proc_ / kBootId})[0].text);
+  (void)disk_.read_link(proc_ / "self/ns/pid", record.pidns);
+  (void)disk_.read_link(proc_ / "self/ns/time", record.timens);
+  record.user = user_name();
+  record.since = to_since(clock_.wall());
+  return record;
 }
 
 std::optional<std::uint64_t> LocalId::pid_of(const Uid& uid) {
@@ -252,16 +260,31 @@ Verdict LocalId::check(const Uid& uid, const std::optional<Record>& record) cons
   const auto here = ours(why);
   if (!here) return {Life::unknown, why};
   if (is_usable_record) return check_by_record(*record, *here);
-  return check_by_text(*local);
+  const Verdict verdict = check_by_text(*local);
+  if (verdict.life != Life::dead || !record || record->pid != 0) return verdict;
+  // A record without a process still tells where its id means something, and "dead" only counts
+  // there.
+  if (!record->boot.empty() && record->boot != here->boot) return restarted(*record, *here);
+  if (!record->pidns.empty() && record->pidns != here->pidns) {
+    return {Life::unknown, "it was locked in another pid namespace"};
+  }
+  return verdict;
+}
+
+/// Of a record from another boot. Containers on two hosts may share a name, so one only of hosts
+/// themselves.
+Verdict LocalId::restarted(const Record& record, const Ours& here) {
+  if (here.boot.empty()) return {Life::unknown, "no boot id of our own to compare with"};
+  const bool are_hosts = record.pidns == kFirstPidNamespace && here.pidns == kFirstPidNamespace;
+  if (are_hosts && record.host == here.host && is_telling_host_name(record.host)) {
+    return {Life::dead, "the host was restarted since"};
+  }
+  return {Life::unknown, "it was locked on another host or in a container: " + record.host};
 }
 
 Verdict LocalId::check_by_record(const Record& record, const Ours& here) const {
   if (here.boot.empty()) return {Life::unknown, "no boot id of our own to compare with"};
-  if (record.boot != here.boot) {
-    if (record.host == here.host && is_telling_host_name(record.host))
-      return {Life::dead, "the host was restarted since"};
-    return {Life::unknown, "it runs on another host: " + record.host};
-  }
+  if (record.boot != here.boot) return restarted(record, here);
   if (record.pidns != here.pidns) {
     if (is_found_elsewhere(record)) return {Life::alive, "running in another pid namespace", true};
     return {Life::unknown, "it runs in another pid namespace"};
@@ -302,11 +325,14 @@ Verdict LocalId::check_by_text(const LocalFields& id) const {
   const std::string true_start = std::to_string(process.start);
   const bool same_start = id.start == true_start || id.start == process.word;
   const bool same_boot = distance(*btime, id.btime) <= kBootTimeTolerance;
-  if (same_start && same_boot) return {Life::alive, "running"};
+  if (same_start && same_boot) return {Life::alive, "running", false, id.start == true_start};
   if (same_start)
     return {
         Life::unknown,
         "same pid and start time, other boot time: the clock was stepped, or the host restarted"};
+  if (id.start == "0" || id.start.starts_with('-')) {
+    return {Life::unknown, "the START of its id is no start time: its name had blanks"};
+  }
   if (process.word != true_start)
     return {Life::unknown, "its name has blanks, so the START of its id may have been any number"};
   if (*btime == id.btime) return {Life::dead, "its pid belongs to another process now"};
@@ -320,22 +346,30 @@ Verdict LocalId::check_by_text(const LocalFields& id) const {
 }
 
 LocalId::Seen LocalId::look(std::uint64_t pid, Process& process) const {
-  const auto file = disk::read_files(disk_, {proc_ / std::to_string(pid) / "stat"})[0];
-  if (!file.error) {
-    const auto parsed = Process::parse(file.text);
-    if (!parsed) return Seen::unreadable;
-    process = *parsed;
-    return Seen::yes;
+  constexpr int kLooks = 50;
+  for (int looks = 0; looks < kLooks; ++looks) {
+    const auto file = disk::read_files(disk_, {proc_ / std::to_string(pid) / "stat"})[0];
+    if (!file.error) {
+      const auto parsed = Process::parse(file.text);
+      if (!parsed) return Seen::unreadable;
+      process = *parsed;
+      if (!process.is_in_transit()) return Seen::yes;
+      sched_yield();
+      continue;
+    }
+    if (file.error == std::errc::permission_denied ||
+        file.error == std::errc::operation_not_permitted) {
+      return Seen::hidden;
+    }
+    if (file.error != std::errc::no_such_file_or_directory &&
+        file.error != std::errc::no_such_process) {
+      return Seen::unreadable;
+    }
+    // procfs may be mounted so that it shows no foreign process; the kernel still tells that there
+    // is one, and only ESRCH tells that there is none
+    return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH ? Seen::gone : Seen::hidden;
   }
-  if (file.error == std::errc::permission_denied ||
-      file.error == std::errc::operation_not_permitted)
-    return Seen::hidden;
-  if (file.error != std::errc::no_such_file_or_directory &&
-      file.error != std::errc::no_such_process)
-    return Seen::unreadable;
-  // procfs may be mounted so that it shows no foreign process; the kernel still tells that there is
-  // one
-  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM ? Seen::hidden : Seen::gone;
+  return Seen::unreadable;
 }
 
 std::optional<LocalId::Ours> LocalId::ours(std::string& why) const {
@@ -385,7 +419,8 @@ Killed LocalId::kill(const Uid& uid, const std::optional<Record>& record, int si
   const Verdict verdict = check(uid, record);
   Process process;
   if (verdict.life == Life::dead) return Killed::already_stale;
-  if (!is_here(verdict) || look(*pid, process) != Seen::yes || !pidfd.is_open())
+  if (!is_here(verdict) || !verdict.is_certain || look(*pid, process) != Seen::yes ||
+      !pidfd.is_open())
     return Killed::unknown;
   if (syscall(SYS_pidfd_send_signal, pidfd.fd(), signal, nullptr, 0) != 0) {
     return errno == ESRCH ? Killed::already_stale : Killed::not_permitted;

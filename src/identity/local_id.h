@@ -20,9 +20,6 @@ struct Identity {
   bool has_blank_name() const { return record.cmd.find_first_of(" \t") != std::string::npos; }
 };
 
-/// A record for an id that stands for no process we know: who locks, from where, since when.
-Record record_of_caller(const Clock& clock);
-
 enum class Killed { killed, already_stale, unknown, still_running, not_permitted };
 
 /// Ids of processes on this host: PID:START:BTIME.
@@ -34,11 +31,10 @@ enum class Killed { killed, already_stale, unknown, still_running, not_permitted
 /// A verdict, first row that fits:
 ///   record of this boot and this pid namespace   no such pid, or another start time: dead; same:
 ///   alive record of this boot, another pid namespace   alive if found from here, else unknown
-///   record of another boot, same host name       dead: the host was restarted
-///   record of another host                       unknown
-///   no record, four fields or more               an id of another kind: unknown
-///   no record, PID:START:BTIME                   same pid, START in either form, BTIME within 1 s:
-///   alive; no such pid, or
+///   record of another boot, same host name       dead: the host was restarted; unknown in
+///   containers record of another host                       unknown no record, four fields or more
+///   an id of another kind: unknown no record, PID:START:BTIME                   same pid, START in
+///   either form, BTIME within 1 s: alive; no such pid, or
 ///                                                another START at our BTIME: dead; one that only a
 ///                                                stepped clock or another time namespace could
 ///                                                explain: unknown
@@ -51,6 +47,9 @@ class LocalId final : public Checker {
 
   /// Of a running process, or nothing with the reason in `why`. `pid` is what a user typed.
   std::optional<Identity> identify(const std::string& pid, std::string& why) const;
+
+  /// A record for an id that stands for no process we know: who locks, from where, since when.
+  Record record_of_caller() const;
 
   /// The pid of a living process's id.
   std::optional<std::uint64_t> pid(const Uid& uid) const;
@@ -80,7 +79,8 @@ class LocalId final : public Checker {
   Seen look(std::uint64_t pid, Process& process) const;
   std::optional<Ours> ours(std::string& why) const;
   bool is_our_procfs(const std::string& pidns) const;
-  Verdict check_by_record(const Record& record, const Ours& ours) const;
+  static Verdict restarted(const Record& record, const Ours& here);
+  Verdict check_by_record(const Record& record, const Ours& here) const;
   Verdict check_by_text(const LocalFields& id) const;
   bool is_found_elsewhere(const Record& record) const;
 

@@ -19,6 +19,9 @@ namespace {
 /// reason.
 constexpr int kRetryLimit = 32;
 
+/// A record has a few hundred bytes. What is longer is none, whoever put it there.
+constexpr std::size_t kLongestLeaf = 64 << 10;
+
 /// 128 random bits in hex: no two attempts on this earth share one.
 std::string fresh_nonce() {
   std::array<unsigned char, 16> bytes;
@@ -84,12 +87,19 @@ std::vector<Uid> ids_among(std::vector<std::string> names,
 struct FastLock::Proposal {
   const Uid& id;
   Handle build;
-  Handle scratch;       ///< build/<id>
-  Handle seen;          ///< owner/<id>, as last looked at
-  std::string nonce;    ///< in the leaf, if that is a file
-  disk::Status folder;  ///< the leaf itself, if that is a folder
+  Handle scratch;     ///< build/<id>
+  Handle seen;        ///< owner/<id>, as last looked at
+  std::string nonce;  ///< in the leaf, if that is a file
+  Handle leaf;        ///< if that is a folder: held open, so that nobody else gets its inode number
+  disk::Status folder;
   bool is_complete = false;
 };
+
+Answer FastLock::held(const Proposal& p) {
+  Answer answer{Outcome::held, {}};
+  answer.nonce = p.nonce;
+  return answer;
+}
 
 FastLock::FastLock(disk::Disk& disk, const Path& lock, const Log& log)
     : disk_(disk), at_(lock), log_(log) {}
@@ -106,7 +116,7 @@ Answer FastLock::lock(const Uid& id, Record record) {
 }
 
 Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
-  Proposal proposal{id, {}, {}, {}, record.nonce, {}};
+  Proposal proposal{id, {}, {}, {}, record.nonce, {}, {}};
   again = false;
   if (const auto no = build(proposal, record, again)) {
     Answer answer = withdraw(proposal, *no);
@@ -124,7 +134,7 @@ Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
     (void)disk_.remove_dir(Layout::scratch(proposal.build, id));
     (void)disk_.remove_dir(Layout::build_itself(proposal.build));
   }
-  disk::close_together({&proposal.build, &proposal.scratch, &proposal.seen});
+  disk::close_together({&proposal.build, &proposal.scratch, &proposal.seen, &proposal.leaf});
   return answer;
 }
 
@@ -159,7 +169,8 @@ std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bo
     Handle folder;
     ec = disk_.open_dir(Layout::proposal(p.scratch), folder);
     if (!ec) ec = disk_.make_dir({folder, p.id.str()});
-    if (!ec) ec = disk_.status({folder, p.id.str()}, p.folder);
+    if (!ec) ec = disk_.open_dir({folder, p.id.str()}, p.leaf);
+    if (!ec) ec = disk_.status({p.leaf, "."}, p.folder);
   } else {
     Handle leaf;
     ec = disk_.create(Layout::proposed_leaf(p.scratch, p.id), leaf);
@@ -191,7 +202,7 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
   }
   switch (found) {
     case Found::mine:
-      return {Outcome::held, {}};
+      return held(p);
     case Found::same_id:
       return {Outcome::already_mine, path().native() + " already locked by " + p.id.str()};
     case Found::unreadable:
@@ -235,19 +246,24 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
     return {Outcome::cross_device,
             path().native() + " is spread over two filesystems: " + moved.message()};
   }
+  const bool is_in_the_way =
+      moved == std::errc::directory_not_empty || moved == std::errc::file_exists;
+  if (is_in_the_way && listed && !is_nothing(listed)) {
+    return {Outcome::contended,
+            "cannot see who holds " + path().native() + ": " + listed.message()};
+  }
   again = is_passing(moved);
   return {Outcome::failed,
           "cannot move the proposal onto " + at_.owner().native() + ": " + explain(moved)};
 }
 
-/// Takes the proposal back after a no. If it is not there to be taken, another task of this id
-/// moved it, and that may have been onto owner/: then the no was wrong.
+/// Takes the proposal back after a no.
 Answer FastLock::withdraw(Proposal& p, Answer answer) {
   if (p.scratch.is_open()) {
-    const bool taken_back = discard(p.build, p.scratch, p.id);
-    if (!taken_back && p.is_complete && answer.outcome != Outcome::already_mine &&
-        find(p) == Found::mine) {
-      return {Outcome::held, {}};
+    discard(p.build, p.scratch, p.id);
+    // Another task of this id may have moved ours onto owner/ and left its own to be taken back.
+    if (p.is_complete && answer.outcome != Outcome::already_mine && find(p) == Found::mine) {
+      return held(p);
     }
   }
   bool is_last = false;
@@ -272,11 +288,12 @@ FastLock::Found FastLock::find(Proposal& p) const {
     ec = disk_.open_file(Layout::leaf_beside(p.build, p.id), p.seen);
     if (!ec && leaf_kind_ == LeafKind::dir) {
       disk::Status now;
-      ec = disk_.status(Layout::leaf_beside(p.build, p.id), now);
+      ec = disk_.status({p.seen, "."}, now);
+      if (ec == std::errc::not_a_directory) return Found::same_id;
       if (!ec) return now.is_same_object(p.folder) ? Found::mine : Found::same_id;
     } else if (!ec) {
       std::string text;
-      ec = disk_.read(p.seen, text);
+      ec = disk_.read(p.seen, text, kLongestLeaf);
       if (ec == std::errc::is_a_directory) return Found::same_id;
       if (!ec) {
         const auto record = parse_record(text);
@@ -311,12 +328,10 @@ std::error_code FastLock::make_lock_dir() {
 }
 
 /// Moves the proposal of an id out of the way, whole, and only then takes it apart.
-bool FastLock::discard(const Handle& build, const Handle& scratch, const Uid& id) {
+void FastLock::discard(const Handle& build, const Handle& scratch, const Uid& id) {
   const std::string unique = fresh_nonce();
-  const std::error_code moved =
-      disk_.rename(Layout::proposal(scratch), Layout::gone(build, unique));
+  (void)disk_.rename(Layout::proposal(scratch), Layout::gone(build, unique));
   purge(Layout::gone(build, unique), &id);  // also after an error: its reply may have been lost
-  return !moved;
 }
 
 /// Removes a folder that can no longer become owner/. `likely` saves a listing.
@@ -341,14 +356,14 @@ std::error_code FastLock::remove_leaf(const Handle& dir, const std::string& name
   return as_folder == std::errc::not_a_directory ? ec : as_folder;
 }
 
-Answer FastLock::unlock(const Uid& id) {
+Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
   std::vector<std::string> names;
-  if (const auto ec = list(at_.owner(), names)) {
-    if (!is_nothing(ec)) {
-      return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(ec)};
-    }
+  if (const auto ec = list(at_.owner(), names); ec && !is_nothing(ec)) {
+    return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(ec)};
   }
-  if (!contains(names, id)) {
+  const std::optional<bool> is_that = nonce.empty() ? true : has_nonce(id, nonce);
+  if (!is_that) return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
+  if (!contains(names, id) || !*is_that) {
     return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
   }
   if (const auto ec = release(id)) {
@@ -357,22 +372,51 @@ Answer FastLock::unlock(const Uid& id) {
   (void)disk_.remove_dir(at_.owner());  // a rival may be in already
   const std::error_code removed = disk_.remove_dir(at_.lock());
   log_.info("{} unlocked by {}", path().native(), id.str());
-  return {Outcome::released, {}, !removed || removed == std::errc::no_such_file_or_directory};
+  return {Outcome::released, {}, !removed || removed == std::errc::no_such_file_or_directory, {}};
 }
 
-/// Removes owner/<id>. "Not there" is a success: the caller saw it, so either this call removed it
-/// and the reply was lost, or a cleaner was quicker.
+/// Removes owner/<id>, the one that is there at the first look and no later one of the same id.
+/// "Not there" is a success: either an unlink of ours removed it and its reply was lost, or a
+/// cleaner was quicker.
 std::error_code FastLock::release(const Uid& id) {
   std::error_code ec;
+  std::string first;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     Handle owner;
     ec = disk_.open_dir(at_.owner(), owner);
-    if (!ec) ec = remove_leaf(owner, id.str());
+    if (!ec) {
+      const std::string now = mark_of(owner, id);
+      if (first.empty()) first = now;
+      if (now != first && !now.empty()) return {};  // it went, and its id came again
+      ec = remove_leaf(owner, id.str());
+    }
     if (!ec) return {};
-    if (is_passing(ec) && !is_owner(id)) return {};
     if (!is_passing(ec)) return ec;
+    std::vector<std::string> names;
+    const std::error_code listed = list(at_.owner(), names);
+    if ((!listed || is_nothing(listed)) && !contains(names, id)) return {};
   }
   return ec;
+}
+
+/// Tells one leaf of an id from another: the object, and the nonce in it. Empty if it is not there.
+std::string FastLock::mark_of(const Handle& owner, const Uid& id) const {
+  disk::Status status;
+  const auto leaf = read_leaf({owner, id.str()}, id.str());
+  if (!leaf || disk_.status({owner, id.str()}, status)) return {};
+  const std::string object = std::to_string(status.device) + ":" + std::to_string(status.inode);
+  return object + ":" + (leaf->record ? leaf->record->nonce : "");
+}
+
+/// Whether the leaf of `id` is from that hold; nothing if that cannot be read.
+std::optional<bool> FastLock::has_nonce(const Uid& id, const std::string& nonce) const {
+  Handle owner;
+  if (const auto ec = disk_.open_dir(at_.owner(), owner)) {
+    return is_nothing(ec) ? std::optional(false) : std::nullopt;
+  }
+  const auto leaf = read_leaf({owner, id.str()}, id.str());
+  if (leaf && !leaf->is_readable) return std::nullopt;
+  return leaf && leaf->record && leaf->record->nonce == nonce;
 }
 
 std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
@@ -420,16 +464,17 @@ std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) c
   std::string text;
   std::error_code ec = disk_.open_file(at, file);
   if (ec == std::errc::no_such_file_or_directory) return std::nullopt;
-  if (!ec) ec = disk_.read(file, text);
+  if (!ec) ec = disk_.read(file, text, kLongestLeaf);
   leaf.is_readable = !ec || ec == std::errc::is_a_directory;
   if (!ec) leaf.record = parse_record(text);
   return leaf;
 }
 
-bool FastLock::is_mine(const Uid& id) const {
+bool FastLock::is_mine(const Uid& id, const std::string& nonce) const {
   std::vector<std::string> names = must_list(at_.owner());
   std::erase_if(names, Layout::is_silly);
-  return names.size() == 1 && names.front() == id.str();
+  const bool is_alone = names.size() == 1 && names.front() == id.str();
+  return is_alone && (nonce.empty() || has_nonce(id, nonce).value_or(false));
 }
 
 std::vector<Uid> FastLock::ids_in_use() const {
@@ -461,6 +506,12 @@ void FastLock::clean_proposal(const Handle& build, const Uid& id) {
 }
 
 bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::seconds age) {
+  sweep(now, age);
+  return must_list(at_.inside()).empty();
+}
+
+void FastLock::sweep(std::chrono::system_clock::time_point now, std::chrono::seconds age) {
+  log_.debug("cleaning {}", path().native());
   Handle build;
   if (!disk_.open_dir(at_.build(), build)) {
     for (const std::string& name : names_in(at_.build())) {
@@ -471,27 +522,25 @@ bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::sec
       }
     }
   }
-  const std::vector<Uid> ids = ids_among(names_in(at_.owner()), names_in(at_.build()));
+  std::vector<std::string> owners;
+  const std::error_code listed = list(at_.owner(), owners);
+  const bool is_known = !listed || is_nothing(listed);
+  const std::vector<Uid> ids = ids_among(owners, names_in(at_.build()));
   Handle in_use;
-  if (!disk_.open_dir(at_.in_use(), in_use)) {
+  if (is_known && !disk_.open_dir(at_.in_use(), in_use)) {
     for (const std::string& name : names_in(at_.in_use())) {
       if (!std::binary_search(ids.begin(), ids.end(), Uid::found(name)))
         (void)disk_.remove_dir({in_use, name});
     }
   }
   Handle owner;
-  if (!disk_.open_dir(at_.owner(), owner)) {
-    const std::vector<std::string> names = names_in(at_.owner());
-    if (std::all_of(names.begin(), names.end(), Layout::is_silly)) {
-      for (const std::string& name : names) (void)disk_.unlink({owner, name});
-    }
+  if (std::all_of(owners.begin(), owners.end(), Layout::is_silly) &&
+      !disk_.open_dir(at_.owner(), owner)) {
+    for (const std::string& name : owners) (void)disk_.unlink({owner, name});
   }
   for (const Path& folder : {at_.owner(), at_.build(), at_.in_use(), at_.lock()}) {
     (void)disk_.remove_dir(folder);  // those in use stay
   }
-  std::vector<std::string> left;
-  const std::error_code ec = list(at_.inside(), left);
-  return left.empty() && (!ec || is_nothing(ec));
 }
 
 /// Whether a proposal has rested that long: neither build/<id> nor its owner folder changed since

@@ -20,7 +20,7 @@ enum class Outcome {
   contended,     ///< lock: another id has it; trying again makes sense
   already_mine,  ///< lock: this id had it before this call
   not_mine,      ///< unlock: this id does not have it
-  failed,        ///< the world said no; `why` has its reason, and nothing of ours is left
+  failed,  ///< the world said no; `why` has its reason, and says so if anything of ours is left
   cross_device,  ///< lock: build/ and owner/ are on two filesystems, no atomic rename
 };
 
@@ -28,6 +28,8 @@ struct Answer {
   Outcome outcome;
   std::string why;       ///< for people; empty where the outcome says it all
   bool is_gone = false;  ///< unlock: the lock directory went with it, nobody else is there
+  std::string nonce =
+      {};  ///< lock: tells this hold from others of the same id; none with a folder leaf
 };
 
 /// One entry of owner/, or of a proposal.
@@ -72,14 +74,16 @@ class FastLock {
   /// nonce. Refused or failed, it leaves nothing behind.
   Answer lock(const Uid& id, Record record);
 
-  /// Gives up what `id` holds, then removes the folders that became empty.
-  Answer unlock(const Uid& id);
+  /// Gives up what `id` holds, then removes the folders that became empty. With a nonce: only that
+  /// hold.
+  Answer unlock(const Uid& id, const std::string& nonce = {});
 
   // Looks at a lock that is there but may not be looked into throw std::system_error, or tell it in
   // `ec`.
   std::vector<Leaf> owner(std::error_code& ec) const;
-  std::vector<Leaf> owner() const;      ///< who holds it, sorted by id; with records
-  bool is_mine(const Uid& id) const;    ///< held by `id`, and by nobody else
+  std::vector<Leaf> owner() const;  ///< who holds it, sorted by id; with records
+  /// Held by `id`, and by nobody else. With a nonce: by that hold.
+  bool is_mine(const Uid& id, const std::string& nonce = {}) const;
   std::vector<Uid> ids_in_use() const;  ///< holders and proposers, sorted, each once
 
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
@@ -98,6 +102,9 @@ class FastLock {
   /// not there, empty folders. True if nothing is left of the lock.
   bool clean(std::chrono::system_clock::time_point now, std::chrono::seconds age);
 
+  /// The same without an answer: for tidying up on the way, which never fails.
+  void sweep(std::chrono::system_clock::time_point now, std::chrono::seconds age);
+
  private:
   struct Proposal;
   enum class Found { mine, same_id, nobody, unreadable };
@@ -110,10 +117,13 @@ class FastLock {
   Found find(Proposal& proposal) const;
 
   std::error_code make_lock_dir();
-  bool discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
+  void discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
   void purge(const disk::At& folder, const Uid* likely);
   std::error_code remove_leaf(const disk::Handle& dir, const std::string& name);
   std::error_code release(const Uid& id);
+  std::string mark_of(const disk::Handle& owner, const Uid& id) const;
+  std::optional<bool> has_nonce(const Uid& id, const std::string& nonce) const;
+  static Answer held(const Proposal& proposal);
   void clean_proposal(const disk::Handle& build, const Uid& id);
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
   std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;

@@ -25,7 +25,7 @@ bool become_detached_child() {
   const pid_t child = fork();
   if (child != 0) return false;
   setsid();
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);  // no file of a lock: not the Disk's
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   return true;
 }
@@ -44,9 +44,9 @@ Answer CheckPolicy::unlock(const Uid& id) {
   Answer answer = lock_.unlock(id);
   if (answer.is_gone) return answer;
   if (checker_.is_cheap()) {
-    clean(kAbandoned);
+    sweep(kAbandoned);
   } else if (become_detached_child()) {
-    clean(kAbandoned);
+    sweep(kAbandoned);
     _exit(0);
   }
   return answer;
@@ -69,6 +69,11 @@ std::optional<identity::Verdict> CheckPolicy::staleness() const {
   }
   if (ec) worst = {Life::unknown, ec.message()};
   return worst;
+}
+
+void CheckPolicy::sweep(std::chrono::seconds age) {
+  clean_stale();
+  lock_.sweep(clock_.wall(), age);
 }
 
 bool CheckPolicy::clean(std::chrono::seconds age) {

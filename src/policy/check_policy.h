@@ -43,6 +43,7 @@ class CheckPolicy {
   bool clean(std::chrono::seconds age);
 
  private:
+  void sweep(std::chrono::seconds age);
   bool clean_stale_owner();
   void clean_stale();
   bool is_dead(const lock::Leaf& leaf) const;

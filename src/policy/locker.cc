@@ -10,6 +10,7 @@ namespace holdfast {
 struct Locker::Guard::Held {
   lock::FastLock lock;
   Uid id;
+  std::string nonce;
   pid_t process;
 };
 
@@ -29,13 +30,14 @@ Locker::Guard::~Guard() {
 }
 
 bool Locker::Guard::unlock() {
-  const std::unique_ptr<Held> held = std::move(held_);
-  if (!held || held->process != getpid()) return false;
-  return held->lock.unlock(held->id).outcome == lock::Outcome::released;
+  if (!held_ || held_->process != getpid()) return false;
+  const lock::Outcome outcome = held_->lock.unlock(held_->id, held_->nonce).outcome;
+  if (outcome != lock::Outcome::failed) held_.reset();
+  return outcome == lock::Outcome::released;
 }
 
 bool Locker::Guard::is_held() const {
-  return held_ && held_->process == getpid() && held_->lock.is_mine(held_->id);
+  return held_ && held_->process == getpid() && held_->lock.is_mine(held_->id, held_->nonce);
 }
 
 Locker::Locker(disk::Path lock, disk::Disk& disk) : path_(std::move(lock)), disk_(disk) {}
@@ -62,8 +64,8 @@ std::optional<Locker::Guard> Locker::try_lock() {
   lock::FastLock lock(disk_, path_);
   refusal_ = policy::CheckPolicy(lock, local).lock(self_->identity.uid, record);
   if (refusal_.outcome == lock::Outcome::held) {
-    return Guard(
-        std::make_unique<Guard::Held>(Guard::Held{std::move(lock), self_->identity.uid, process}));
+    return Guard(std::make_unique<Guard::Held>(
+        Guard::Held{std::move(lock), self_->identity.uid, refusal_.nonce, process}));
   }
   if (refusal_.outcome == lock::Outcome::contended && refusal_.why.empty()) {
     std::error_code ec;

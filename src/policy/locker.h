@@ -33,8 +33,9 @@ class Locker {
     Guard& operator=(Guard&&) noexcept;  ///< unlocks what it held before
     ~Guard();                            ///< unlocks, in the process that locked
 
-    /// Unlocks now. False if it was not held any more: somebody removed it, and the work done under
-    /// it is in doubt.
+    /// Unlocks now. False if it was not held any more (somebody removed it, and the work done under
+    /// it is in doubt), or if the disk refused: then is_held() is still true, and it can be tried
+    /// again.
     bool unlock();
 
     /// Whether it is still held, read from the disk: for a last look before work that cannot be

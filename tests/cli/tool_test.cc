@@ -72,6 +72,7 @@ TEST_CASE("a checker collects its words and the next plain word is the action", 
       {{"check", "-s", "x", "-s", "-y", "do", "a", "b"}, {"check", "x", "-y"}},
       {{"-d", "check", "--info", "-s", "x", "do", "a", "b"}, {"check", "x"}},
       {{"-s", "x", "do", "a", "b"}, {"x"}},
+      {{"check", "-s", "x", "-di", "-s", "-di", "do", "a", "b"}, {"check", "x", "-di"}},
       {{"do", "do", "a", "b"}, {"do"}},
   }));
   CHECK(run(words, true) == 13);

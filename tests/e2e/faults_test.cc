@@ -251,7 +251,7 @@ TEST_CASE("two leaves belong to nobody and are told", "[e2e]") {
   const Session at;
   at.must("mkdir -p L/owner; touch L/owner/a L/owner/b");
   const Tree before = at.tree();
-  CHECK(at.run({"fast_lock", "owner", "L"}) == Result{0, "a\nb\n", ""});
+  CHECK(at.run({"fast_lock", "owner", "L"}) == Result{0, "a\nb\n", "L has 2 owners\n"});
   CHECK(at.run({"fast_lock", "is_mine", "L", "a"}) == kSilentNo);
   CHECK(at.run({"fast_lock", "is_mine", "L", "b"}) == kSilentNo);
   const Result refused = at.run({"fast_lock", "lock", "L", "c"});

@@ -606,3 +606,29 @@ TEST_CASE("lock_local runs under its shell name", "[e2e]") {
   CHECK(held.at.run({script, "owner_pid", "L"}) == Result{0, held.pid + "\n", ""});
   CHECK(held.at.run({script, "unlock", "L", held.pid}) == kSilentYes);
 }
+
+TEST_CASE("a process that took another name is told that it holds the lock already", "[e2e][H4]") {
+  const Session at;
+  const Result result =
+      at.shell("lock_local lock L $$ && printf 'x y z' > /proc/$$/comm && lock_local lock L $$");
+  CHECK(result.code == 20);
+  CHECK_THAT(result.err, Catch::Contains("L already locked by"));
+}
+
+TEST_CASE("work that outlives its process does not keep the lock", "[e2e][H13]") {
+  // as the page says: the lock belongs to the process, not to what it left running
+  const Session at;
+  const Result first = at.shell("lock_local lock L $$; sleep 1000 >/dev/null 2>&1 & echo $!");
+  const std::string child = first.out.substr(0, first.out.find('\n'));
+  CHECK(at.shell("kill -0 " + child + " && lock_local lock L $$").code == 0);
+  CHECK(at.shell("kill -KILL " + child).code == 0);
+}
+
+TEST_CASE("a leaf of any size is met with a refusal", "[e2e]") {
+  if (kIsSanitized) SKIP_TEST("a sanitizer needs more memory than that");
+  const Session at;
+  at.must("mkdir -p L/owner; truncate -s 3G L/owner/1:2:3");
+  const Result result = at.shell("ulimit -v 1500000; lock_local lock L $$");
+  CHECK(result.code == 1);
+  CHECK_THAT(result.err, Catch::Contains("its record cannot be read"));
+}

@@ -27,7 +27,7 @@ int shifted_by(const std::string& before, const std::string& after) {
 }  // namespace
 
 TEST_CASE("a holder keeps its lock when the clock is stepped and can unlock", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const int shift = GENERATE(1, -1, 2, 100, -100, 100000);
   CAPTURE(shift);
   const Scene scene;
@@ -51,7 +51,7 @@ TEST_CASE("a holder keeps its lock when the clock is stepped and can unlock", "[
 }
 
 TEST_CASE("a shell holder keeps its lock when the clock is stepped", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const auto [shift, staleness] = GENERATE(
       table<int, int>({{1, 1}, {-1, 1}, {2, 13}, {-2, 13}, {100, 13}, {-100, 13}, {100000, 13}}));
   CAPTURE(shift);
@@ -69,7 +69,7 @@ TEST_CASE("a shell holder keeps its lock when the clock is stepped", "[identity]
 }
 
 TEST_CASE("a dead holder is recovered although the clock was stepped", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const int shift = GENERATE(1, -1, 100);
   const bool has_record = GENERATE(true, false);
   CAPTURE(shift, has_record);

@@ -110,7 +110,7 @@ TEST_CASE("a kill spares whom it cannot tell", "[identity]") {
 }
 
 TEST_CASE("a kill of another user's process is not permitted", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const Process process(kSleeper);
   const std::string id = identity_of(process.pid_text()).uid.str();
@@ -119,4 +119,15 @@ TEST_CASE("a kill of another user's process is not permitted", "[identity]") {
   CHECK(result.code == 16);
   CHECK(result.err.find("not permitted") != std::string::npos);
   CHECK(is_running(process));
+}
+
+TEST_CASE("a process whose id would fit others as well is not signalled without its record",
+          "[identity]") {
+  Process process({helper("named_process"), "my job"});
+  REQUIRE(eventually([&] { return is_named(process, "my job"); }));
+  const Identity identity = identity_of(process.pid_text());
+  CHECK(ids().check(identity.uid, std::nullopt).life == Life::alive);
+  CHECK(ids().kill(identity.uid, std::nullopt, SIGKILL, 20s) == Killed::unknown);
+  CHECK(is_running(process));
+  CHECK(ids().kill(identity.uid, identity.record, SIGKILL, 20s) == Killed::killed);
 }

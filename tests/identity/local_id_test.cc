@@ -3,6 +3,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "scene.h"
 #include "support/fault_disk.h"
 
@@ -228,8 +230,8 @@ TEST_CASE("a zombie is dead unless one of its threads lives", "[identity]") {
       {'T', 1, Life::alive},
       {'t', 1, Life::alive},
       {'Z', 1, Life::dead},
-      {'X', 1, Life::dead},
-      {'Z', 0, Life::dead},
+      {'X', 1, Life::unknown},
+      {'Z', 0, Life::unknown},
       {'Z', 2, Life::alive},
       {'Z', 9, Life::alive},
   }));
@@ -411,4 +413,55 @@ TEST_CASE("a command line is shown without what could move a cursor", "[identity
   gone.pid = std::stoull(kFakePid);
   gone.cmd = "make";
   CHECK(real_ids().command_line(gone) == "make");
+}
+
+TEST_CASE("a record without a process tells where its id means something", "[identity][H11]") {
+  FakeProc proc;
+  Record record = FakeProc::record();
+  record.pid = 0;
+  CHECK(proc.ids().check(fake_uid(), record).life == Life::dead);  // ours: no such process
+  SECTION("another pid namespace") {
+    record.pidns = "pid:[4026532999]";
+  }
+  SECTION("another host") {
+    record.host = "elsewhere";
+    record.boot = "other";
+  }
+  SECTION("a container of the same name") {
+    record.pidns = "pid:[4026532999]";
+    record.boot = "other";
+  }
+  CHECK(proc.ids().check(fake_uid(), record).life == Life::unknown);
+}
+
+TEST_CASE("a container that was started again is not a host that was restarted", "[identity]") {
+  FakeProc proc;
+  Record record = FakeProc::record();
+  record.boot = "other";
+  CHECK(proc.ids().check(fake_uid(), record).life == Life::dead);
+  record.pidns = "pid:[4026532999]";
+  CHECK(proc.ids().check(fake_uid(), record).life == Life::unknown);
+}
+
+TEST_CASE("an id whose START is no start time is not proved dead by another one",
+          "[identity][H4]") {
+  FakeProc proc;
+  proc.set_process(stat_line("make", "5000"));
+  CHECK(proc.ids().check(fake_uid("0", kBootTime), std::nullopt).life == Life::unknown);
+  CHECK(proc.ids().check(fake_uid("-1", kBootTime), std::nullopt).life == Life::unknown);
+  CHECK(proc.ids().check(fake_uid("77", kBootTime), std::nullopt).life == Life::dead);
+}
+
+TEST_CASE("a process is alive at every moment while its threads exec", "[identity]") {
+  const Process restless({helper("restless")});
+  const Identity identity = identity_of(restless);
+  const LocalId ids(disk::posix());
+  int dead = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < end) {
+    dead += ids.check(identity.uid, identity.record).life == Life::dead;
+    dead += ids.check(identity.uid, std::nullopt).life == Life::dead;
+  }
+  CHECK(dead == 0);
+  CHECK(::kill(restless.pid(), 0) == 0);
 }

@@ -34,7 +34,7 @@ const std::string kHold = R"sh(
 }  // namespace
 
 TEST_CASE("a rival in an inner pid namespace never frees a lock held outside", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const bool is_alive = GENERATE(true, false);
   CAPTURE(is_alive);
   const Scene scene;
@@ -56,7 +56,7 @@ TEST_CASE("a rival in an inner pid namespace never frees a lock held outside", "
 }
 
 TEST_CASE("a lock passes between pid namespaces by unlock", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   REQUIRE(scene.lock_as(own_pid()) == 0);
   REQUIRE(scene.lock_local({"--strict", "unlock", scene.lock(), own_pid()}).code == 0);
@@ -69,7 +69,7 @@ TEST_CASE("a lock passes between pid namespaces by unlock", "[identity]") {
 }
 
 TEST_CASE("a rival outside sees a holder in an inner pid namespace while it lives", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const auto inner = scene.start(kHold, kNewPidNamespace);
   REQUIRE(scene.said("code") == "0");
@@ -91,7 +91,7 @@ TEST_CASE("a rival outside sees a holder in an inner pid namespace while it live
 }
 
 TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const Result result = scene.script(R"sh(
       sleep 1000 & holder=$!
@@ -105,7 +105,7 @@ TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[iden
 }
 
 TEST_CASE("a pid is not mistaken for the same number in another pid namespace", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const Process bystander({helper("named_process"), "bystander"});
   REQUIRE(eventually([&] { return is_named(bystander, "bystander"); }));
@@ -140,7 +140,7 @@ TEST_CASE("a pid is not mistaken for the same number in another pid namespace", 
 }
 
 TEST_CASE("without a procfs of its pid namespace nobody is called stale", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   Process holder(kSleeper);
   REQUIRE(scene.lock_as(holder.pid_text()) == 0);
@@ -173,7 +173,7 @@ TEST_CASE("without a procfs of its pid namespace nobody is called stale", "[iden
 
 TEST_CASE("a procfs is not believed because a pid happens to be the same in two namespaces",
           "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   // The holder and the rival share a pid namespace; the rival looks at the procfs of an outer one,
   // in which it has, by chance, the number that it has inside.
@@ -198,7 +198,7 @@ TEST_CASE("a procfs is not believed because a pid happens to be the same in two 
 }
 
 TEST_CASE("a rival in another time namespace never frees a lock", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   if (!has_time_namespaces()) SKIP_TEST("needs time namespaces");
   const int offset = GENERATE(1, 100000);
   const bool has_record = GENERATE(true, false);
@@ -217,7 +217,7 @@ TEST_CASE("a rival in another time namespace never frees a lock", "[identity]") 
 }
 
 TEST_CASE("a holder in another time namespace keeps its lock", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   if (!has_time_namespaces()) SKIP_TEST("needs time namespaces");
   const int offset = GENERATE(1, 100000);
   const bool has_record = GENERATE(true, false);
@@ -236,7 +236,7 @@ TEST_CASE("a holder in another time namespace keeps its lock", "[identity]") {
 }
 
 TEST_CASE("a holder that hides from other users keeps its lock", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   if (!has_program("setpriv")) SKIP_TEST("needs setpriv");
   const std::string hide = GENERATE("hidepid=1", "hidepid=2", "hidepid=4");
   const bool has_record = GENERATE(true, false);
@@ -268,7 +268,7 @@ TEST_CASE("a holder that hides from other users keeps its lock", "[identity]") {
 }
 
 TEST_CASE("a restart is told from another host by a telling host name", "[identity]") {
-  if (!is_root()) SKIP_TEST("needs root");
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const auto [host, code] = GENERATE(table<std::string, int>({
       {"build7", 0},
       {"localhosts", 0},

@@ -12,6 +12,13 @@
 
 namespace holdfast::testing {
 
+/// Root in a container may be without that right.
+inline bool can_unshare() {
+  static const bool can =
+      run({"unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"}).code == 0;
+  return can;
+}
+
 using Words = std::vector<std::string>;
 
 inline const Words kNewPidNamespace = {"unshare", "--pid", "--fork", "--kill-child",

@@ -252,14 +252,20 @@ TEST_CASE("a proposal taken away between any two calls costs an attempt at most"
 
 TEST_CASE("of two tasks under one id at most one is told that it holds", "[lock][H3]") {
   // the second one runs whole between any two calls of the first
+  const LeafKind kind = GENERATE(LeafKind::file, LeafKind::dir);
   for (int at = 0;; ++at) {
     TempDir dir;
     const std::string path = dir / "lock";
     FaultDisk disk;
     auto second = Outcome::failed;
-    disk.before(
-        at, [&] { second = FastLock(disk::posix(), path).lock(uid("a"), some_record()).outcome; });
-    const auto first = FastLock(disk, path).lock(uid("a"), some_record()).outcome;
+    disk.before(at, [&] {
+      FastLock other(disk::posix(), path);
+      other.set_leaf_kind(kind);
+      second = other.lock(uid("a"), some_record()).outcome;
+    });
+    FastLock one(disk, path);
+    one.set_leaf_kind(kind);
+    const auto first = one.lock(uid("a"), some_record()).outcome;
     INFO("before call " << at << ": " << disk.last_hit());
     CHECK((first == Outcome::held) + (second == Outcome::held) == 1);
     check_invariants(path);
@@ -301,6 +307,99 @@ TEST_CASE("an unlock that lands late removes nothing of the next holder", "[lock
     CHECK(rival_holds == rival.is_mine(uid("b")));
     if (!disk.was_hit()) break;
   }
+}
+
+TEST_CASE("an unlock whose reply was lost leaves a later lock of the same id alone",
+          "[lock][lost]") {
+  for (const int error : {ESTALE, ENOENT, EINTR}) {
+    for (int at = 0;; ++at) {
+      TempDir dir;
+      const std::string path = dir / "lock";
+      FaultDisk disk;
+      FastLock lock(disk, path);
+      REQUIRE(lock.lock(uid("a"), some_record()).outcome == Outcome::held);
+      FastLock other(disk::posix(), path);
+      bool other_holds = false;
+      disk.lose_reply(disk.calls() + at, error);
+      disk.before(disk.calls() + at + 1, [&] {
+        other_holds = other.lock(uid("a"), some_record()).outcome == Outcome::held;
+      });
+      lock.unlock(uid("a"));
+      INFO("after call " << at << ": " << disk.last_hit());
+      if (other_holds) CHECK(other.is_mine(uid("a")));
+      if (!disk.was_hit()) break;
+    }
+  }
+}
+
+TEST_CASE("an unlock of one hold leaves another hold of the same id alone", "[lock]") {
+  TempDir dir;
+  FastLock lock(disk::posix(), dir / "lock");
+  const auto first = lock.lock(uid("a"), some_record());
+  REQUIRE(lock.unlock(uid("a"), first.nonce).outcome == Outcome::released);
+  const auto second = lock.lock(uid("a"), some_record());
+  CHECK(lock.unlock(uid("a"), first.nonce).outcome == Outcome::not_mine);
+  CHECK_FALSE(lock.is_mine(uid("a"), first.nonce));
+  CHECK(lock.is_mine(uid("a"), second.nonce));
+}
+
+namespace {
+
+/// Listings and attributes as they were: what a client of a network filesystem may see for a
+/// minute.
+class OldView final : public disk::Disk {
+ public:
+  explicit OldView(std::vector<std::string> owners) : owners_(std::move(owners)) {}
+
+  std::error_code list(const disk::At& at, std::vector<std::string>& names) override {
+    if (at.name.find("owner") == std::string::npos) return real_.list(at, names);
+    names = owners_;
+    return {};
+  }
+  std::error_code status(const disk::At&, disk::Status&) override {
+    return std::make_error_code(std::errc::no_such_file_or_directory);
+  }
+  std::error_code make_dir(const disk::At& at) override { return real_.make_dir(at); }
+  std::error_code remove_dir(const disk::At& at) override { return real_.remove_dir(at); }
+  std::error_code unlink(const disk::At& at) override { return real_.unlink(at); }
+  std::error_code rename(const disk::At& from, const disk::At& to) override {
+    return real_.rename(from, to);
+  }
+  std::error_code create(const disk::At& at, disk::Handle& f) override {
+    return real_.create(at, f);
+  }
+  std::error_code write(disk::Handle& f, std::string_view t) override { return real_.write(f, t); }
+  std::error_code close(disk::Handle& f) override { return real_.close(f); }
+  std::error_code open_dir(const disk::At& at, disk::Handle& d) override {
+    return real_.open_dir(at, d);
+  }
+  std::error_code open_file(const disk::At& at, disk::Handle& f) override {
+    return real_.open_file(at, f);
+  }
+  std::error_code read(disk::Handle& f, std::string& t, std::size_t limit) override {
+    return real_.read(f, t, limit);
+  }
+  std::error_code read_link(const disk::At& at, std::string& t) override {
+    return real_.read_link(at, t);
+  }
+
+ private:
+  disk::Disk& real_ = disk::posix();
+  std::vector<std::string> owners_;
+};
+
+}  // namespace
+
+TEST_CASE("an old listing neither lets in nor keeps out", "[lock][H7]") {
+  TempDir dir;
+  const std::string path = dir / "lock";
+  FastLock real(disk::posix(), path);
+  OldView shows_old_owner({"long gone"});
+  CHECK(FastLock(shows_old_owner, path).lock(uid("a"), some_record()).outcome == Outcome::held);
+  CHECK(real.is_mine(uid("a")));
+  OldView shows_nobody({});
+  CHECK(FastLock(shows_nobody, path).lock(uid("b"), some_record()).outcome != Outcome::held);
+  CHECK(real.is_mine(uid("a")));
 }
 
 TEST_CASE("a rename across filesystems is an error and never a copy", "[lock][H15]") {

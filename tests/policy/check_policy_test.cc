@@ -1,6 +1,7 @@
 #include "policy/check_policy.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <boost/filesystem.hpp>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "identity/command_id.h"
+#include "identity/local_id.h"
 #include "support/fault_disk.h"
 #include "support/lock_dir.h"
 #include "support/process.h"
@@ -187,6 +189,44 @@ TEST_CASE("recovery stopped after any write is finished by the next one", "[poli
     CHECK_FALSE(bfs::exists(path));
   }
   CHECK(stops > 15);
+}
+
+TEST_CASE("whatever one call answers a living holder keeps its lock", "[policy][lost][fail]") {
+  const bool is_done = GENERATE(true, false);
+  const Process holder(kSleeper);
+  const identity::LocalId ids(disk::posix());
+  std::string why;
+  const auto identity = ids.identify(holder.pid_text(), why);
+  const auto self = ids.identify(std::to_string(getpid()), why);
+  REQUIRE((identity && self));
+  for (const int error : {ENOENT, EEXIST, ESTALE, EACCES, EPERM, EIO, EMFILE, ESRCH}) {
+    for (int at = 0;; ++at) {
+      TempDir dir;
+      const std::string path = dir / "lock";
+      FastLock real(disk::posix(), path);
+      REQUIRE(real.lock(identity->uid, identity->record).outcome == Outcome::held);
+      FaultDisk disk;
+      if (is_done) {
+        disk.lose_reply(at, error);
+      } else {
+        disk.fail(at, error);
+      }
+      FastLock lock(disk, path);
+      const identity::LocalId doubtful(disk);
+      CheckPolicy rival(lock, doubtful);
+      CHECK(rival.lock(self->uid, self->record).outcome != Outcome::held);
+      try {
+        rival.owner();
+        rival.clean(std::chrono::seconds(0));
+      } catch (const std::system_error&) {
+        // told why
+      }
+      INFO(std::generic_category().message(error) << " at call " << at << ": " << disk.last_hit());
+      CHECK(real.is_mine(identity->uid));
+      if (!disk.was_hit()) break;
+      REQUIRE(at < 500);
+    }
+  }
 }
 
 TEST_CASE("cleaning with a dear checker does not keep the caller", "[policy]") {

@@ -105,7 +105,8 @@ TEST_CASE("the tools see a library holder and cannot take from it", "[policy]") 
   auto guard = Locker(dir / "lock").try_lock();
   REQUIRE(guard);
   CHECK(run({"lock_local", "owner_pid", dir / "lock"}).out == std::to_string(getpid()) + "\n");
-  CHECK(run({"lock_local", "lock", dir / "lock", "1"}).code == 1);
+  const Process rival(kSleeper);
+  CHECK(run({"lock_local", "lock", dir / "lock", rival.pid_text()}).code == 1);
   CHECK(guard->is_held());
 }
 
@@ -131,6 +132,26 @@ TEST_CASE("a holder who looks notices that a late unlink took its lock", "[polic
     unlink((dir / ("lock/owner/" + name)).c_str());
   CHECK_FALSE(again->is_held());
   CHECK_FALSE(again->unlock());
+}
+
+TEST_CASE("an unlock that the disk refuses can be tried again", "[policy]") {
+  int refused = 0;
+  for (int at = 0;; ++at) {
+    TempDir dir;
+    FaultDisk disk;
+    Locker locker(dir / "lock", disk);
+    auto guard = locker.try_lock();
+    REQUIRE(guard);
+    disk.fail(disk.calls() + at, EIO);
+    if (!guard->unlock()) {
+      ++refused;
+      CHECK(guard->is_held());
+      CHECK(guard->unlock());
+    }
+    CHECK_FALSE(guard->is_held());
+    if (!disk.was_hit()) break;
+  }
+  CHECK(refused >= 1);
 }
 
 TEST_CASE("what cannot be locked is told with its reason", "[policy]") {

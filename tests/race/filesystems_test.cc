@@ -57,5 +57,5 @@ TEST_CASE("never two holders on btrfs", "[race]") {
 TEST_CASE("never two holders on ext4", "[race]") {
   const Mounted mounted("ext4");
   if (!mounted.why().empty()) SKIP_TEST(mounted.why());
-  race_and_check("ext4", mounted.path(), {.sections = kShort, .tool_sections = 60});
+  race_and_check("ext4", mounted.path(), {});
 }

@@ -79,9 +79,9 @@ std::error_code FaultDisk::open_file(const At& at, Handle& file) {
   return call(
       "open_file", at.name, [&] { return real_.open_file(at, file); }, [&] { file = Handle(); });
 }
-std::error_code FaultDisk::read(Handle& file, std::string& text) {
+std::error_code FaultDisk::read(Handle& file, std::string& text, std::size_t limit) {
   return call(
-      "read", "", [&] { return real_.read(file, text); }, [&] { text.clear(); });
+      "read", "", [&] { return real_.read(file, text, limit); }, [&] { text.clear(); });
 }
 std::error_code FaultDisk::list(const At& at, std::vector<std::string>& names) {
   return call(

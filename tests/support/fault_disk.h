@@ -48,7 +48,7 @@ class FaultDisk final : public disk::Disk {
   std::error_code close(disk::Handle& file) override;
   std::error_code open_dir(const disk::At& at, disk::Handle& dir) override;
   std::error_code open_file(const disk::At& at, disk::Handle& file) override;
-  std::error_code read(disk::Handle& file, std::string& text) override;
+  std::error_code read(disk::Handle& file, std::string& text, std::size_t limit) override;
   std::error_code list(const disk::At& at, std::vector<std::string>& names) override;
   std::error_code status(const disk::At& at, disk::Status& status) override;
   std::error_code read_link(const disk::At& at, std::string& target) override;

@@ -75,6 +75,19 @@ std::string helper(const std::string& name) {
   return build_dir() + "/tests/bin/" + name;
 }
 
+namespace {
+bool skipped = false;
+}
+
+void say_skipped(const std::string& reason) {
+  skipped = true;
+  std::cout << "SKIPPED: " << reason << std::endl;
+}
+
+bool was_skipped() {
+  return skipped;
+}
+
 Result run(const std::vector<std::string>& given, const RunOptions& options) {
   const std::vector<std::string> words = resolve(given);
   int in[2], out[2], err[2];

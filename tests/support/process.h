@@ -11,13 +11,16 @@
 #include <vector>
 
 /// Leaves the test case and has it counted as skipped, with the reason in the output.
-#define SKIP_TEST(reason)                              \
-  do {                                                 \
-    std::cout << "SKIPPED: " << (reason) << std::endl; \
-    return;                                            \
+#define SKIP_TEST(reason)                     \
+  do {                                        \
+    ::holdfast::testing::say_skipped(reason); \
+    return;                                   \
   } while (false)
 
 namespace holdfast::testing {
+
+void say_skipped(const std::string& reason);
+bool was_skipped();  ///< by any case of this run
 
 struct Result {
   int code = -1;  ///< exit status, or 128 + signal
