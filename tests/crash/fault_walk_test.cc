@@ -17,7 +17,7 @@ const std::vector<std::string> kFail = {"fail:ENOSPC", "fail:EACCES", "fail:EIO"
 
 }  // namespace
 
-TEST_CASE("lock with a lost reply holds if and only if it said so", "[crash][lost]") {
+TEST_CASE("lock with a lost reply holds if and only if it said so", "[crash][lost][H5]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   walk_all(free_locks(), kLost);
 }
@@ -27,7 +27,7 @@ TEST_CASE("lock with a failing call holds if and only if it said so", "[crash][f
   walk_all(free_locks(), kFail);
 }
 
-TEST_CASE("recovery with a lost reply holds if and only if it said so", "[crash][lost]") {
+TEST_CASE("recovery with a lost reply holds if and only if it said so", "[crash][lost][H5]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   walk_all(recoveries(), kLost);
 }
@@ -37,7 +37,7 @@ TEST_CASE("recovery with a failing call holds if and only if it said so", "[cras
   walk_all(recoveries(), kFail);
 }
 
-TEST_CASE("refused lock with a lost reply leaves the holder in place", "[crash][lost]") {
+TEST_CASE("refused lock with a lost reply leaves the holder in place", "[crash][lost][H5]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   walk_all(refusals(), kLost);
 }
@@ -47,7 +47,7 @@ TEST_CASE("refused lock with a failing call leaves the holder in place", "[crash
   walk_all(refusals(), kFail);
 }
 
-TEST_CASE("unlock with a lost reply tells the truth", "[crash][lost]") {
+TEST_CASE("unlock with a lost reply tells the truth", "[crash][lost][H5]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   walk_all(unlocks(), kLost);
 }
@@ -57,7 +57,7 @@ TEST_CASE("unlock with a failing call tells the truth", "[crash][fail]") {
   walk_all(unlocks(), kFail);
 }
 
-TEST_CASE("clean with a lost reply harms no holder", "[crash][lost]") {
+TEST_CASE("clean with a lost reply harms no holder", "[crash][lost][H5]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   walk_all(cleanings(), kLost);
   walk_all(stale_id_cleanings(), kLost);

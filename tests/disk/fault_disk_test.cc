@@ -20,7 +20,7 @@ TEST_CASE("a stopped world lets no further write through", "[disk]") {
   CHECK(tree(dir.path()) == std::vector<std::string>{"a/"});
 }
 
-TEST_CASE("a lost reply is a deed done and denied", "[disk]") {
+TEST_CASE("a lost reply is a deed done and denied", "[disk][H5]") {
   TempDir dir;
   FaultDisk disk;
   disk.lose_reply(1, ENOENT);

@@ -413,7 +413,7 @@ TEST_CASE("check_lock is_stale passes on the status of a checker that cannot tel
   CHECK(at.tree("L") == kHeldByA);
 }
 
-TEST_CASE("check_lock is_stale with local_id cannot tell of an id of another kind", "[e2e]") {
+TEST_CASE("check_lock is_stale with local_id cannot tell of an id of another kind", "[e2e][H12]") {
   const Session at;
   at.must("fast_lock lock L far.example.org:12:34:56");
   CHECK(at.run({"check_lock", tool("local_id"), "-s", "is_stale", "is_stale", "L"}).code == 13);

@@ -292,7 +292,7 @@ TEST_CASE("options end at the first word that is none", "[e2e]") {
   CHECK(at.tree().empty());
 }
 
-TEST_CASE("words with blanks and dashes are ordinary locks and ids", "[e2e]") {
+TEST_CASE("words with blanks and dashes are ordinary locks and ids", "[e2e][H4]") {
   const auto [lock, id] = GENERATE(table<std::string, std::string>({
       {"--help x", "a"},
       {"L", "--help 1"},

@@ -274,7 +274,7 @@ TEST_CASE("of two owners a single living one keeps the lock", "[e2e]") {
   CHECK(at.run({"fast_lock", "owner", "L"}) == Result{0, uid + "\n", ""});
 }
 
-TEST_CASE("a dot file among the owners is a visible owner", "[e2e]") {
+TEST_CASE("a dot file among the owners is a visible owner", "[e2e][H8]") {
   const Session at;
   at.must("mkdir -p L/owner; touch L/owner/.x");
   CHECK(at.run({"fast_lock", "owner", "L"}) == Result{0, ".x\n", ""});
@@ -283,7 +283,7 @@ TEST_CASE("a dot file among the owners is a visible owner", "[e2e]") {
   CHECK(at.tree() == kHeldByA);
 }
 
-TEST_CASE("what NFS left of an open leaf blocks nobody", "[e2e]") {
+TEST_CASE("what NFS left of an open leaf blocks nobody", "[e2e][H8]") {
   const Session at;
   at.must("mkdir -p L/owner; touch L/owner/.nfs000001 L/owner/.nfs000002");
   CHECK(at.run({"fast_lock", "owner", "L"}) == kSilentYes);
@@ -293,7 +293,7 @@ TEST_CASE("what NFS left of an open leaf blocks nobody", "[e2e]") {
   CHECK(at.tree() == kHeldByA);
 }
 
-TEST_CASE("what NFS left beside an owner is no second owner", "[e2e]") {
+TEST_CASE("what NFS left beside an owner is no second owner", "[e2e][H8]") {
   const Session at;
   at.must("mkdir -p L/owner; touch L/owner/.nfs000001 L/owner/a");
   CHECK(at.run({"fast_lock", "owner", "L"}) == Result{0, "a\n", ""});
@@ -305,7 +305,7 @@ TEST_CASE("what NFS left beside an owner is no second owner", "[e2e]") {
   CHECK(at.tree("L/owner") == Tree{"b"});
 }
 
-TEST_CASE("clean removes what NFS left", "[e2e]") {
+TEST_CASE("clean removes what NFS left", "[e2e][H8]") {
   const Session at;
   at.must("mkdir -p L/owner; touch L/owner/.nfs000001");
   CHECK(at.run({"fast_lock", "clean", "L"}) == kSilentYes);

@@ -59,7 +59,7 @@ TEST_CASE("uid of a running process is its pid and start and boot time", "[e2e]"
   CHECK(run({"local_id", "uid", pid}) == expected);
 }
 
-TEST_CASE("uid takes the 22nd word as the shell does even when the name has blanks", "[e2e]") {
+TEST_CASE("uid takes the 22nd word as the shell does even when the name has blanks", "[e2e][H4]") {
   const Session at;
   const std::string name = GENERATE("x y z", "a b", "(a) b)", "1 2 3 4 5 6 7");
   at.must("cp /bin/sleep '" + name + "'");
@@ -74,7 +74,7 @@ TEST_CASE("uid takes the 22nd word as the shell does even when the name has blan
   CHECK(run({"local_id", "pid", uid}) == Result{0, pid + "\n", ""});
 }
 
-TEST_CASE("the true start time of a process whose name has blanks is accepted too", "[e2e]") {
+TEST_CASE("the true start time of a process whose name has blanks is accepted too", "[e2e][H4]") {
   const Session at;
   at.must("cp /bin/sleep 'x y z'");
   Process holder({at.path("x y z"), "1000"});
@@ -157,7 +157,7 @@ TEST_CASE("a clock that was stepped makes nobody stale", "[e2e]") {
   CHECK(run({"local_id", "pid", uid}).out.empty());
 }
 
-TEST_CASE("an id of another kind is never called stale", "[e2e]") {
+TEST_CASE("an id of another kind is never called stale", "[e2e][H12]") {
   const std::string uid =
       GENERATE("far.example.org:12:34:56", "far:12:34:56:mark", "zone:far:12:34:56");
   const Result result = run({"local_id", "is_stale", uid});
@@ -166,7 +166,7 @@ TEST_CASE("an id of another kind is never called stale", "[e2e]") {
   CHECK(run({"local_id", "pid", uid}) == kSilentNo);
 }
 
-TEST_CASE("a zombie is dead", "[e2e]") {
+TEST_CASE("a zombie is dead", "[e2e][H18]") {
   Process holder(kSleeper);
   const std::string uid = uid_of(holder.pid_text());
   holder.signal(SIGKILL);

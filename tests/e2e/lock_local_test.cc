@@ -392,7 +392,7 @@ TEST_CASE("an unlock on a terminal never asks about a write-protected leaf", "[e
   CHECK(held.at.tree().empty());
 }
 
-TEST_CASE("a live lock of another kind of id is not taken and is warned about", "[e2e]") {
+TEST_CASE("a live lock of another kind of id is not taken and is warned about", "[e2e][H12]") {
   const Session at;
   Process self(kSleeper);
   hold_by_foreign_id(at);
@@ -413,7 +413,7 @@ TEST_CASE("an owner whose id is malformed is stale", "[e2e]") {
   CHECK(at.tree() == held_by(uid_of(self.pid_text())));
 }
 
-TEST_CASE("a holder that takes a name with blanks keeps its lock", "[e2e]") {
+TEST_CASE("a holder that takes a name with blanks keeps its lock", "[e2e][H4]") {
   const Session at;
   at.must("mkfifo never");
   Process holder({"/bin/bash", "-c",
@@ -429,7 +429,7 @@ TEST_CASE("a holder that takes a name with blanks keeps its lock", "[e2e]") {
   CHECK(at.tree() == Tree{"never", "ready"});
 }
 
-TEST_CASE("a shell holder whose name has blanks is safe from us", "[e2e]") {
+TEST_CASE("a shell holder whose name has blanks is safe from us", "[e2e][H4]") {
   const Session at;
   at.must("cp /bin/sleep 'x y z'");
   Process holder({at.path("x y z"), "1000"});
@@ -443,7 +443,7 @@ TEST_CASE("a shell holder whose name has blanks is safe from us", "[e2e]") {
   CHECK(at.run({"lock_local", "lock", "L", rival.pid_text()}) == kSilentYes);
 }
 
-TEST_CASE("locking under a name with blanks works and warns", "[e2e]") {
+TEST_CASE("locking under a name with blanks works and warns", "[e2e][H4]") {
   const Session at;
   at.must("cp /bin/sleep 'x y z'");
   Process holder({at.path("x y z"), "1000"});
@@ -453,7 +453,7 @@ TEST_CASE("locking under a name with blanks works and warns", "[e2e]") {
   CHECK(at.run({"lock_local", "owner_pid", "L"}).out == holder.pid_text() + "\n");
 }
 
-TEST_CASE("a stopped holder keeps its lock", "[e2e]") {
+TEST_CASE("a stopped holder keeps its lock", "[e2e][H16]") {
   const Held held;
   Process rival(kSleeper);
   held.holder.signal(SIGSTOP);
@@ -461,7 +461,7 @@ TEST_CASE("a stopped holder keeps its lock", "[e2e]") {
   CHECK(held.at.tree() == held.tree);
 }
 
-TEST_CASE("the lock of a zombie goes to the next who asks", "[e2e]") {
+TEST_CASE("the lock of a zombie goes to the next who asks", "[e2e][H18]") {
   const Held held;
   Process rival(kSleeper);
   held.holder.signal(SIGKILL);

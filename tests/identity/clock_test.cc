@@ -26,7 +26,7 @@ int shifted_by(const std::string& before, const std::string& after) {
 
 }  // namespace
 
-TEST_CASE("a holder keeps its lock when the clock is stepped and can unlock", "[identity]") {
+TEST_CASE("a holder keeps its lock when the clock is stepped and can unlock", "[identity][H9]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const int shift = GENERATE(1, -1, 2, 100, -100, 100000);
   CAPTURE(shift);
@@ -50,7 +50,7 @@ TEST_CASE("a holder keeps its lock when the clock is stepped and can unlock", "[
   CHECK(tree(scene.lock()).empty());
 }
 
-TEST_CASE("a shell holder keeps its lock when the clock is stepped", "[identity]") {
+TEST_CASE("a shell holder keeps its lock when the clock is stepped", "[identity][H9]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const auto [shift, staleness] = GENERATE(
       table<int, int>({{1, 1}, {-1, 1}, {2, 13}, {-2, 13}, {100, 13}, {-100, 13}, {100000, 13}}));
@@ -68,7 +68,7 @@ TEST_CASE("a shell holder keeps its lock when the clock is stepped", "[identity]
   CHECK(scene.owners() == Words{id});
 }
 
-TEST_CASE("a dead holder is recovered although the clock was stepped", "[identity]") {
+TEST_CASE("a dead holder is recovered although the clock was stepped", "[identity][H9]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const int shift = GENERATE(1, -1, 100);
   const bool has_record = GENERATE(true, false);

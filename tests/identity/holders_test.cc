@@ -30,7 +30,8 @@ void check_still_held(const Scene& scene, const std::string& id) {
 
 }  // namespace
 
-TEST_CASE("a holder that takes a name with blanks keeps its lock and can unlock", "[identity]") {
+TEST_CASE("a holder that takes a name with blanks keeps its lock and can unlock",
+          "[identity][H4]") {
   const bool has_record = GENERATE(true, false);
   const std::string name = GENERATE("x y z", "a b", ") S 1 (x", "tab\tin");
   CAPTURE(has_record, name);
@@ -50,7 +51,7 @@ TEST_CASE("a holder that takes a name with blanks keeps its lock and can unlock"
   CHECK(tree(scene.lock()).empty());
 }
 
-TEST_CASE("a holder whose name has blanks keeps its lock under any later name", "[identity]") {
+TEST_CASE("a holder whose name has blanks keeps its lock under any later name", "[identity][H4]") {
   // Without a record and under a plain name nothing tells it from a later process any more.
   const auto [has_record, next] = GENERATE(table<bool, std::string>({
       {true, "a b"},
@@ -75,7 +76,7 @@ TEST_CASE("a holder whose name has blanks keeps its lock under any later name", 
   check_still_held(scene, id);
 }
 
-TEST_CASE("a stopped holder keeps its lock", "[identity]") {
+TEST_CASE("a stopped holder keeps its lock", "[identity][H16]") {
   const bool has_record = GENERATE(true, false);
   const Scene scene;
   const Process holder(kSleeper);
@@ -85,7 +86,7 @@ TEST_CASE("a stopped holder keeps its lock", "[identity]") {
   check_still_held(scene, shell_uid(holder.pid_text()));
 }
 
-TEST_CASE("a zombie without a living thread is recovered", "[identity]") {
+TEST_CASE("a zombie without a living thread is recovered", "[identity][H18]") {
   const bool has_record = GENERATE(true, false);
   const Scene scene;
   const Process holder(kSleeper);
@@ -97,7 +98,7 @@ TEST_CASE("a zombie without a living thread is recovered", "[identity]") {
   CHECK(scene.owners() == Words{shell_uid(own_pid())});
 }
 
-TEST_CASE("a zombie with a living thread is not recovered", "[identity]") {
+TEST_CASE("a zombie with a living thread is not recovered", "[identity][H18]") {
   const bool has_record = GENERATE(true, false);
   const Scene scene;
   const Process holder({helper("leaderless")});
@@ -106,7 +107,7 @@ TEST_CASE("a zombie with a living thread is not recovered", "[identity]") {
   check_still_held(scene, shell_uid(holder.pid_text()));
 }
 
-TEST_CASE("a recycled pid is not taken for the holder", "[identity]") {
+TEST_CASE("a recycled pid is not taken for the holder", "[identity][H17]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const bool has_record = GENERATE(true, false);
   CAPTURE(has_record);
@@ -157,7 +158,7 @@ TEST_CASE("an id with a host in front keeps its lock and draws a warning", "[ide
   check_still_held(scene, id);
 }
 
-TEST_CASE("no word of an owner's name is ever run", "[identity]") {
+TEST_CASE("no word of an owner's name is ever run", "[identity][H14]") {
   const std::string nasty = GENERATE(as<std::string>(), "$(touch x)", "`touch x`", "';touch x;'",
                                      "\";touch x;\"", "1;touch x", "1|touch x", "1&&touch x",
                                      "1&touch x&", "-x", "--help", "$((1))", "\ntouch x\n", "*");

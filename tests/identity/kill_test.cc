@@ -59,7 +59,7 @@ TEST_CASE("a signal that ends nobody is sent without waiting for an end", "[iden
   CHECK(eventually([&] { return state_of(process.pid_text()) == 'T'; }));
 }
 
-TEST_CASE("a zombie is already stale to a kill", "[identity]") {
+TEST_CASE("a zombie is already stale to a kill", "[identity][H18]") {
   const Process process(kSleeper);
   const Identity identity = identity_of(process.pid_text());
   process.signal(SIGKILL);

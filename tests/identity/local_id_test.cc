@@ -180,7 +180,7 @@ TEST_CASE("a malformed id is dead as the shell has it", "[identity]") {
   CHECK_FALSE(LocalId::pid_of(Uid::found(text)).has_value());
 }
 
-TEST_CASE("an id of another kind is not ours to call dead", "[identity]") {
+TEST_CASE("an id of another kind is not ours to call dead", "[identity][H12]") {
   const auto [text, is_well_formed] = GENERATE(table<std::string, bool>({
       {"build7.example.org:1:2:3", true},
       {"build7:2147483000:2:3", true},
@@ -222,7 +222,7 @@ TEST_CASE("an id without a record is judged by pid and start and boot time", "[i
   CHECK(verdict.life == life);
 }
 
-TEST_CASE("a zombie is dead unless one of its threads lives", "[identity]") {
+TEST_CASE("a zombie is dead unless one of its threads lives", "[identity][H18]") {
   const auto [state, threads, life] = GENERATE(table<char, int, Life>({
       {'S', 1, Life::alive},
       {'R', 1, Life::alive},
@@ -356,7 +356,7 @@ TEST_CASE("who cannot read the boot id cannot tell that a host was restarted", "
   CHECK(proc.ids().check(fake_uid(), FakeProc::record()).life != Life::dead);
 }
 
-TEST_CASE("a procfs of another pid namespace proves nobody dead", "[identity]") {
+TEST_CASE("a procfs of another pid namespace proves nobody dead", "[identity][H11]") {
   FakeProc proc;
   const std::string self = std::to_string(getpid());
   const auto [pid, pids, life] = GENERATE_COPY(table<std::string, std::string, Life>({

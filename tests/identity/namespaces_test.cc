@@ -33,7 +33,7 @@ const std::string kHold = R"sh(
 
 }  // namespace
 
-TEST_CASE("a rival in an inner pid namespace never frees a lock held outside", "[identity]") {
+TEST_CASE("a rival in an inner pid namespace never frees a lock held outside", "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const bool is_alive = GENERATE(true, false);
   CAPTURE(is_alive);
@@ -55,7 +55,7 @@ TEST_CASE("a rival in an inner pid namespace never frees a lock held outside", "
   CHECK(scene.lock_as(own_pid()) == (is_alive ? 1 : 0));
 }
 
-TEST_CASE("a lock passes between pid namespaces by unlock", "[identity]") {
+TEST_CASE("a lock passes between pid namespaces by unlock", "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   REQUIRE(scene.lock_as(own_pid()) == 0);
@@ -68,7 +68,8 @@ TEST_CASE("a lock passes between pid namespaces by unlock", "[identity]") {
   CHECK(scene.lock_as(own_pid()) == 0);
 }
 
-TEST_CASE("a rival outside sees a holder in an inner pid namespace while it lives", "[identity]") {
+TEST_CASE("a rival outside sees a holder in an inner pid namespace while it lives",
+          "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const auto inner = scene.start(kHold, kNewPidNamespace);
@@ -90,7 +91,7 @@ TEST_CASE("a rival outside sees a holder in an inner pid namespace while it live
   CHECK(scene.owners() == Words{id});
 }
 
-TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[identity]") {
+TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const Result result = scene.script(R"sh(
@@ -104,7 +105,7 @@ TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[iden
   CHECK(result.code == 0);
 }
 
-TEST_CASE("a pid is not mistaken for the same number in another pid namespace", "[identity]") {
+TEST_CASE("a pid is not mistaken for the same number in another pid namespace", "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   const Process bystander({helper("named_process"), "bystander"});
@@ -139,7 +140,7 @@ TEST_CASE("a pid is not mistaken for the same number in another pid namespace", 
   CHECK(state_of(pid) == 'S');
 }
 
-TEST_CASE("without a procfs of its pid namespace nobody is called stale", "[identity]") {
+TEST_CASE("without a procfs of its pid namespace nobody is called stale", "[identity][H11]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   const Scene scene;
   Process holder(kSleeper);
@@ -235,7 +236,7 @@ TEST_CASE("a holder in another time namespace keeps its lock", "[identity]") {
   CHECK(scene.owners() == owners);
 }
 
-TEST_CASE("a holder that hides from other users keeps its lock", "[identity]") {
+TEST_CASE("a holder that hides from other users keeps its lock", "[identity][H10]") {
   if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
   if (!has_program("setpriv")) SKIP_TEST("needs setpriv");
   const std::string hide = GENERATE("hidepid=1", "hidepid=2", "hidepid=4");

@@ -156,7 +156,7 @@ TEST_CASE("a kill before the move leaves a proposal that bars nobody", "[lock][c
 }
 
 TEST_CASE("a lost reply at any call never makes two holders nor a holder who was told no",
-          "[lock][lost]") {
+          "[lock][lost][H5]") {
   for (const Scene& scene : scenes()) {
     for (const int error : {ENOENT, EEXIST, ESTALE}) {
       for (int at = 0;; ++at) {
@@ -189,7 +189,7 @@ TEST_CASE("a lost reply at any call never makes two holders nor a holder who was
   }
 }
 
-TEST_CASE("a lost reply of a changing call does not even cost the lock", "[lock][lost]") {
+TEST_CASE("a lost reply of a changing call does not even cost the lock", "[lock][lost][H5]") {
   for (const int error : {ENOENT, EEXIST, ESTALE}) {
     for (int at = 0;; ++at) {
       World world(scenes().front());
