@@ -29,16 +29,18 @@ enum class Killed { killed, already_stale, unknown, still_running, not_permitted
 /// stale. The true start time is in the record.
 ///
 /// A verdict, first row that fits:
-///   record of this boot and this pid namespace   no such pid, or another start time: dead; same:
-///   alive record of this boot, another pid namespace   alive if found from here, else unknown
-///   record of another boot, same host name       dead: the host was restarted; unknown in
-///   containers record of another host                       unknown no record, four fields or more
-///   an id of another kind: unknown no record, PID:START:BTIME                   same pid, START in
-///   either form, BTIME within 1 s: alive; no such pid, or
-///                                                another START at our BTIME: dead; one that only a
-///                                                stepped clock or another time namespace could
-///                                                explain: unknown
-///   anything else                                malformed: dead, as the shell has it
+///
+///   a record of this boot and pid namespace    no such pid, another start time: dead; same: alive
+///   of this boot, another pid namespace        alive if found from here, else unknown
+///   of another boot, same host name            dead, the host was restarted; in containers unknown
+///   of another host                            unknown
+///   no record, four fields or more             unknown: an id of another kind
+///   no record, PID:START:BTIME                 same pid, START in either form, BTIME within 1 s:
+///                                              alive; no such pid, or another START at our BTIME:
+///                                              dead; what only a stepped clock or another time
+///                                              namespace could explain: unknown
+///   anything else                              dead: malformed, as the shell has it
+///
 /// A pid that exists but hides from us is alive. A zombie without a living thread is dead. Without
 /// a procfs of our own pid namespace all are unknown.
 class LocalId final : public Checker {

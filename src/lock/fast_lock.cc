@@ -97,7 +97,7 @@ struct FastLock::Proposal {
 
 Answer FastLock::held(const Proposal& p) {
   Answer answer{Outcome::held, {}};
-  answer.nonce = p.nonce;
+  if (!p.leaf.is_open()) answer.nonce = p.nonce;
   return answer;
 }
 

@@ -20,7 +20,7 @@ enum class Outcome {
   contended,     ///< lock: another id has it; trying again makes sense
   already_mine,  ///< lock: this id had it before this call
   not_mine,      ///< unlock: this id does not have it
-  failed,  ///< the world said no; `why` has its reason, and says so if anything of ours is left
+  failed,        ///< the world said no; `why` has its reason, and what of ours may be left
   cross_device,  ///< lock: build/ and owner/ are on two filesystems, no atomic rename
 };
 
@@ -28,8 +28,7 @@ struct Answer {
   Outcome outcome;
   std::string why;       ///< for people; empty where the outcome says it all
   bool is_gone = false;  ///< unlock: the lock directory went with it, nobody else is there
-  std::string nonce =
-      {};  ///< lock: tells this hold from others of the same id; none with a folder leaf
+  std::string nonce{};   ///< lock: of this hold; none with a folder leaf
 };
 
 /// One entry of owner/, or of a proposal.
@@ -48,19 +47,17 @@ enum class LeafKind {
 /// A lock that is a directory: held while <lock>/owner/<id> exists.
 ///
 /// Decides:  lock() by one rename of build/<id>/owner onto owner/, which the kernel refuses while
-/// another
-///           id is inside; unlock() by one unlink of owner/<id>. Neither is believed by its return
-///           code: after the rename, done or refused, lock() opens owner/<id> and holds if and only
-///           if it finds the nonce of this very attempt there. So a lost reply, an emptied proposal
-///           and a second task under the same id all get the true answer.
+///           another id is inside; unlock() by one unlink of owner/<id>. Neither is believed by its
+///           return code: after the rename, done or refused, lock() opens owner/<id> and holds if
+///           and only if it finds the nonce of this very attempt there. So a lost reply, an emptied
+///           proposal and a second task under the same id all get the true answer.
 /// Proposal: belongs to the attempt that made its owner folder. It leaves by a rename, whole: onto
-/// owner/ or to
-///           build/.gone.<unique>. It is never emptied in place, because an unlink that was on its
-///           way when the folder moved onto owner/ would remove the leaf of a live holder.
+///           owner/ or to build/.gone.<unique>. It is never emptied in place, because an unlink
+///           that was on its way when the folder moved onto owner/ would remove the leaf of a live
+///           holder.
 /// Killed:   before the rename, build/<id> stays and harms nobody; after it, the lock is held by a
-/// dead id
-///           until a policy cleans that id; in unlock(), an empty owner/ stays, which the next
-///           rename replaces.
+///           dead id until a policy cleans that id; in unlock(), an empty owner/ stays, which the
+///           next rename replaces.
 /// Owns:     nothing between calls; two FastLocks on one path are two contenders.
 /// Threads:  const calls from anywhere; others from one thread at a time.
 class FastLock {
@@ -74,17 +71,21 @@ class FastLock {
   /// nonce. Refused or failed, it leaves nothing behind.
   Answer lock(const Uid& id, Record record);
 
-  /// Gives up what `id` holds, then removes the folders that became empty. With a nonce: only that
-  /// hold.
+  /// Gives up what `id` holds, then removes the folders that became empty. With a nonce: only if it
+  /// is that hold.
   Answer unlock(const Uid& id, const std::string& nonce = {});
 
-  // Looks at a lock that is there but may not be looked into throw std::system_error, or tell it in
-  // `ec`.
+  // Looking. A lock that is there but may not be looked into is told by std::system_error, or `ec`.
+
+  /// Who holds it, sorted by id, with their records.
   std::vector<Leaf> owner(std::error_code& ec) const;
-  std::vector<Leaf> owner() const;  ///< who holds it, sorted by id; with records
+  std::vector<Leaf> owner() const;
+
   /// Held by `id`, and by nobody else. With a nonce: by that hold.
   bool is_mine(const Uid& id, const std::string& nonce = {}) const;
-  std::vector<Uid> ids_in_use() const;  ///< holders and proposers, sorted, each once
+
+  /// Holders and proposers, sorted, each once.
+  std::vector<Uid> ids_in_use() const;
 
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
   void clean_stale_ids(std::span<const Uid> ids);

@@ -15,8 +15,8 @@ namespace holdfast::policy {
 /// Recovery for cheap checks: whoever is refused asks at once whether the holder lives.
 ///
 /// Decides:  nothing about exclusion; FastLock does. A dead id is cleaned by its name, so a late
-/// cleaner cannot touch a
-///           new holder. A verdict of `unknown` leaves everything as it is and says so on the log.
+///           cleaner cannot touch a new holder. A verdict of `unknown` leaves everything as it is
+///           and says so on the log.
 /// Killed:   as FastLock; a recovery cut short is done over by the next one.
 class CheckPolicy {
  public:

@@ -23,8 +23,8 @@ namespace holdfast {
 /// each other, and a holder that died is recovered by the next try_lock.
 ///
 /// Threads:  one Locker per thread; two threads of one process exclude each other like two
-/// processes. Fork:     the child does not hold what its parent holds; a guard that reaches it does
-/// nothing there.
+///           processes.
+/// Fork:     the child does not hold what its parent holds; a guard that reaches it does nothing.
 class Locker {
  public:
   class Guard {
