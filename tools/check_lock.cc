@@ -1,11 +1,11 @@
 #include <memory>
 
+#include "common/report.h"
+#include "common/siblings.h"
 #include "disk/disk.h"
 #include "identity/command_id.h"
 #include "identity/local_id.h"
 #include "policy/check_policy.h"
-#include "report.h"
-#include "siblings.h"
 #include "tools.h"
 
 namespace holdfast::tools {

@@ -1,9 +1,9 @@
 #include "lock/fast_lock.h"
 
 #include "base/clock.h"
+#include "common/report.h"
 #include "disk/disk.h"
 #include "identity/local_id.h"
-#include "report.h"
 #include "tools.h"
 
 namespace holdfast::tools {

@@ -1,7 +1,7 @@
 #include "identity/local_id.h"
 
+#include "common/kill.h"
 #include "disk/disk.h"
-#include "kill.h"
 #include "tools.h"
 
 namespace holdfast::tools {

@@ -1,10 +1,10 @@
 #include <optional>
 
+#include "common/kill.h"
+#include "common/report.h"
 #include "disk/disk.h"
 #include "identity/local_id.h"
-#include "kill.h"
 #include "policy/check_policy.h"
-#include "report.h"
 #include "tools.h"
 
 namespace holdfast::tools {

@@ -290,36 +290,33 @@ Verdict LocalId::check_by_record(const Record& record, const Ours& here) const {
     return {Life::unknown, "it runs in another pid namespace"};
   }
   Process process;
-  switch (look(record.pid, process)) {
-    case Seen::gone:
-      return {Life::dead, "no such process"};
-    case Seen::hidden:
-      return {Life::alive, "running, and hidden from us"};
-    case Seen::unreadable:
-      return {Life::unknown, "its state cannot be read"};
-    case Seen::yes:
-      break;
-  }
-  if (process.is_dead()) return {Life::dead, "a zombie"};
+  if (auto verdict = check_by_look(record.pid, process)) return *verdict;
   if (record.timens != here.timens)
     return {Life::unknown, "its start time is from another time namespace"};
   if (process.start == record.start) return {Life::alive, "running"};
   return {Life::dead, "its pid belongs to another process now"};
 }
 
-Verdict LocalId::check_by_text(const LocalFields& id) const {
-  Process process;
-  switch (look(id.pid, process)) {
+/// What a look at the pid settles; nothing if there is a living process, whose start time must
+/// tell.
+std::optional<Verdict> LocalId::check_by_look(std::uint64_t pid, Process& process) const {
+  switch (look(pid, process)) {
     case Seen::gone:
-      return {Life::dead, "no such process"};
+      return Verdict{Life::dead, "no such process"};
     case Seen::hidden:
-      return {Life::alive, "running, and hidden from us"};
+      return Verdict{Life::alive, "running, and hidden from us"};
     case Seen::unreadable:
-      return {Life::unknown, "its state cannot be read"};
+      return Verdict{Life::unknown, "its state cannot be read"};
     case Seen::yes:
       break;
   }
-  if (process.is_dead()) return {Life::dead, "a zombie"};
+  if (process.is_dead()) return Verdict{Life::dead, "a zombie"};
+  return std::nullopt;
+}
+
+Verdict LocalId::check_by_text(const LocalFields& id) const {
+  Process process;
+  if (auto verdict = check_by_look(id.pid, process)) return *verdict;
   const auto btime = parse_boot_time(disk::read_files(disk_, {proc_ / "stat"})[0].text);
   if (!btime) return {Life::unknown, "no boot time in " + (proc_ / "stat").native()};
   const std::string true_start = std::to_string(process.start);

@@ -84,6 +84,7 @@ class LocalId final : public Checker {
   static Verdict restarted(const Record& record, const Ours& here);
   Verdict check_by_record(const Record& record, const Ours& here) const;
   Verdict check_by_text(const LocalFields& id) const;
+  std::optional<Verdict> check_by_look(std::uint64_t pid, Process& process) const;
   bool is_found_elsewhere(const Record& record) const;
 
   disk::Disk& disk_;

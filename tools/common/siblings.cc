@@ -1,4 +1,4 @@
-#include "siblings.h"
+#include "common/siblings.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "kill.h"
+#include "common/kill.h"
 
 #include <charconv>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "common/report.h"
 
 #include "disk/disk.h"
 #include "identity/local_id.h"
