@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
   if (argc < 1) return static_cast<int>(LockExit::usage);
   // found through PATH, the name alone leads nowhere: the kernel knows the path that it started
   const bool is_path = std::string_view(argv[0]).find('/') != std::string_view::npos;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the kernel hands it over
   const char* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (const Entry* tool = find_tool(argv[0])) return tool->run(argc, argv);
   if (const Entry* tool = follow_links(is_path ? argv[0] : started)) return tool->run(argc, argv);

@@ -260,7 +260,7 @@ Verdict LocalId::check(const Uid& uid, const std::optional<Record>& record) cons
   const auto here = ours(why);
   if (!here) return {Life::unknown, why};
   if (is_usable_record) return check_by_record(*record, *here);
-  const Verdict verdict = check_by_text(*local);
+  Verdict verdict = check_by_text(*local);
   if (verdict.life != Life::dead || !record || record->pid != 0) return verdict;
   // A record without a process still tells where its id means something, and "dead" only counts
   // there.
