@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <span>
 #include <stdexcept>
@@ -65,9 +64,6 @@ class Call {
 
   bool has(std::size_t i) const { return i < words_.size(); }
   const std::string& word(std::size_t i) const { return words_.at(i); }
-  std::span<const std::string> from(std::size_t i) const {
-    return std::span(words_).subspan(std::min(i, words_.size()));
-  }
   Uid id(
       std::size_t i) const;  ///< the word as an id, or a UsageError that says what is wrong with it
 

@@ -118,11 +118,7 @@ Answer FastLock::lock(const Uid& id, Record record) {
 Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
   Proposal proposal{id, {}, {}, {}, record.nonce, {}, {}};
   again = false;
-  if (const auto no = build(proposal, record, again)) {
-    Answer answer = withdraw(proposal, *no);
-    again = again && answer.outcome != Outcome::held;
-    return answer;
-  }
+  if (const auto no = build(proposal, record, again)) return withdraw(proposal, *no);
   log_.debug("attempting to lock with {}", at_.proposal(id).native());
   const std::error_code moved = disk_.rename(Layout::proposal(proposal.scratch),
                                              Layout::owner_beside(proposal.build));  // decides

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +24,10 @@ constexpr std::chrono::hours kAbandoned{1};
 /// A child that nobody waits for and that holds none of our streams open. False in the parent.
 bool become_detached_child() {
   const pid_t child = fork();
+  if (child > 0) waitpid(child, nullptr, 0);  // it ends at once: its own child goes on, an orphan
   if (child != 0) return false;
   setsid();
+  if (fork() != 0) _exit(0);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);  // no file of a lock: not the Disk's
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   return true;

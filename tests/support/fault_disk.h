@@ -26,7 +26,6 @@ class FaultDisk final : public disk::Disk {
   explicit FaultDisk(disk::Disk& real = disk::posix()) : real_(real) {}
 
   void stop_after(int changes) { survive_ = changes; }
-  void lose_reply(int call, std::errc error) { set(call, error, Fault::lost); }
   void lose_reply(int call, int error) { set(call, static_cast<std::errc>(error), Fault::lost); }
   void fail(int call, int error) { set(call, static_cast<std::errc>(error), Fault::failed); }
   void before(int call, std::function<void()> hook) {
