@@ -72,7 +72,7 @@ Exit is_stale(cli::Call& call) {
   if (!verdict) return StaleExit::free;
   if (verdict->life == Life::dead) return StaleExit::stale;
   if (verdict->life == Life::alive) return StaleExit::alive;
-  return verdict->program_status >= 0 ? Exit::of_program(verdict->program_status)
+  return verdict->code >= 0 ? Exit::of_program(verdict->code)
                                       : Exit(StaleExit::unknown);
 }
 

@@ -6,7 +6,7 @@
 
 namespace holdfast {
 
-/// Locks: fast_lock, check_lock, lock_local.
+/// Locks: fast_lock, check_lock, grace_lock, hostpid_lock, lock_local, lock_ssh.
 enum class LockExit : int {
   ok = 0,
   contended = 1,         ///< another id holds it, or the asked thing is not so
@@ -35,7 +35,20 @@ enum class LocalIdExit : int {
   unknown = 13,  ///< nobody here can tell
 };
 
-/// `local_id kill` and `lock_local kill_owner`.
+/// ssh_id, and what its `is_stale` and `is_host_compatible` say.
+enum class SshIdExit : int {
+  ok = 0,            ///< done; for is_stale: the process is dead
+  no = 1,            ///< not running; for is_stale: the process lives
+  usage = 10,        ///< wrong words on the command line
+  unreachable = 10,  ///< no answer from the host
+  wrong_host = 11,   ///< the host that answers goes by another full name
+  no_uid = 12,       ///< no boot time or host name to make an id of
+  cut_short = 13,    ///< the answer is not whole, or does not tell
+  malformed = 20,    ///< that is no uid
+  no_pid = 127,      ///< an empty pid or uid
+};
+
+/// `kill` of the id helpers and `kill_owner` of the lockers.
 enum class KillExit : int {
   killed = 0,          ///< signalled, and for a deadly signal seen to be gone
   already_stale = 1,   ///< it was dead before
@@ -51,6 +64,7 @@ class Exit {
   Exit(LockExit code) : code_(static_cast<int>(code)) {}
   Exit(StaleExit code) : code_(static_cast<int>(code)) {}
   Exit(LocalIdExit code) : code_(static_cast<int>(code)) {}
+  Exit(SshIdExit code) : code_(static_cast<int>(code)) {}
   Exit(KillExit code) : code_(static_cast<int>(code)) {}
 
   /// The status of a program that we ran for the caller and pass on unchanged.

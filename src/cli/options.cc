@@ -19,12 +19,19 @@ extern ostream cerr;
 namespace holdfast::cli {
 namespace {
 
+bool takes_value(const std::string& option) {
+  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",   "--older-than",
+                                               "--wait",     "--grace-seconds", "--on-check-fail",
+                                               "--idhelper", "--checker"};
+  return std::any_of(std::begin(kWithValue), std::end(kWithValue),
+                     [&](const char* name) { return option == name; });
+}
+
 /// The shell's two-letter option with one dash, which a parser would take for -d -i.
 void spell_out_info(std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "-di") words[i] = "--info";
-    const bool has_value = words[i] == "-s" || words[i] == "--older-than" || words[i] == "--wait";
-    if (has_value) ++i;
+    if (takes_value(words[i])) ++i;
   }
 }
 
@@ -59,13 +66,29 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
-  if (tool.takes_checker) {
-    app.add_option_function<std::vector<std::string>>(
-           "-s",
-           [&](const std::vector<std::string>& args) {
-             options.checker.insert(options.checker.end(), args.begin(), args.end());
-           })
+  if (tool.knows & knows_grace) {
+    app.add_option_function<std::string>("--grace-seconds", [&](const std::string& text) {
+      options.grace = to_seconds("--grace-seconds", text);
+    });
+  }
+  // each use adds a word, whatever it looks like
+  const auto add_words = [&](const char* name, std::vector<std::string>& to) {
+    app.add_option_function<std::vector<std::string>>(name,
+                                                      [&to](const std::vector<std::string>& args) {
+                                                        to.insert(to.end(), args.begin(),
+                                                                  args.end());
+                                                      })
         ->allow_extra_args(false);
+  };
+  if (tool.takes_checker) add_words("-s,--checker-arg", options.checker);
+  if (tool.knows & knows_notifier) add_words("--on-check-fail", options.notifier);
+  if (tool.knows & knows_helpers) {
+    add_words("--idhelper", options.idhelper);
+    add_words("--checker", options.checker);
+  }
+  if (tool.knows & knows_ssh) {
+    app.add_flag("--ssh-strict", options.ssh_strict);
+    app.add_flag("--ssh-insecure", options.ssh_insecure);
   }
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

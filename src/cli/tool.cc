@@ -40,6 +40,18 @@ std::string usage(const Tool& tool) {
     text += "             --older-than <s>    clean: proposals untouched for that long (5)\n";
   if (tool.knows & knows_patience)
     text += "             --wait <s>          kill: how long to wait for the end (5)\n";
+  if (tool.knows & knows_grace)
+    text += "             --grace-seconds <s> how long an id is left in peace between two checks\n";
+  if (tool.knows & knows_notifier)
+    text += "             --on-check-fail <word>...  what to run when nobody can tell\n";
+  if (tool.knows & knows_helpers)
+    text +=
+        "             --idhelper <word>...  what makes ids, as ssh_id does\n"
+        "             --checker <word>...   what checks them, if not the id helper\n";
+  if (tool.knows & knows_ssh)
+    text +=
+        "             --ssh-strict        ask only hosts whose key is known\n"
+        "             --ssh-insecure      ask any host, whatever its key\n";
   text.append("\n").append(tool.text).append("\n");
   return text;
 }

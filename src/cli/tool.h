@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -28,11 +29,25 @@ struct Options {
   bool dir_leaf = false;             ///< --dir-leaf
   std::chrono::seconds age{5};       ///< --older-than: for clean
   std::chrono::seconds patience{5};  ///< --wait: for kill
-  std::vector<std::string> checker;  ///< CHECKER -s ARG..., of tools that take one
+  std::vector<std::string> checker;  ///< CHECKER -s ARG..., of tools that take one; or --checker
+  std::optional<std::chrono::seconds> grace;  ///< --grace-seconds
+  std::vector<std::string> notifier;          ///< --on-check-fail, word by word
+  std::vector<std::string> idhelper;          ///< --idhelper, word by word
+  bool ssh_strict = false;                    ///< --ssh-strict: only hosts with a known key
+  bool ssh_insecure = false;                  ///< --ssh-insecure: any key will do
 };
 
 /// Which of them a tool knows, besides --info, --debug, --help and --version.
-enum Knows : unsigned { knows_strict = 1, knows_dir_leaf = 2, knows_age = 4, knows_patience = 8 };
+enum Knows : unsigned {
+  knows_strict = 1,
+  knows_dir_leaf = 2,
+  knows_age = 4,
+  knows_patience = 8,
+  knows_grace = 16,
+  knows_notifier = 32,
+  knows_helpers = 64,  ///< --idhelper and --checker
+  knows_ssh = 128,     ///< --ssh-strict and --ssh-insecure
+};
 
 class Call;
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/record.h"
 #include "base/uid.h"
@@ -14,10 +16,17 @@ enum class Life { alive, dead, unknown };
 struct Verdict {
   Life life;
   std::string why;
-  bool is_elsewhere =
-      false;                ///< alive in another pid namespace: its pid means another process here
-  bool is_certain = true;   ///< no: its id fits, but would fit another process as well
-  int program_status = -1;  ///< of an external checker, where one was asked
+  /// Alive in another pid namespace or on another host: its pid means another process here.
+  bool is_elsewhere = false;
+  bool is_certain = true;  ///< no: its id fits, but would fit another process as well
+  int code = -1;         ///< what `is_stale` of that checker exits with, if it says more than life
+  bool is_told = false;  ///< the user heard already that nobody can tell
+};
+
+/// A holder to be judged.
+struct Subject {
+  Uid uid;
+  std::optional<Record> record;
 };
 
 /// Alive, and the one that its pid means in our own pid namespace.
@@ -30,6 +39,16 @@ class Checker {
  public:
   virtual ~Checker() = default;
   virtual Verdict check(const Uid& id, const std::optional<Record>& record) const = 0;
+
+  /// Of several, in their order. One by one, unless a checker knows a cheaper way.
+  virtual std::vector<Verdict> check_all(std::span<const Subject> subjects) const {
+    std::vector<Verdict> verdicts;
+    verdicts.reserve(subjects.size());
+    for (const Subject& subject : subjects) {
+      verdicts.push_back(check(subject.uid, subject.record));
+    }
+    return verdicts;
+  }
 
   /// Judges by the record where there is one: without it, its "dead" may be wrong.
   virtual bool reads_records() const = 0;

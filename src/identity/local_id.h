@@ -8,17 +8,9 @@
 #include "base/clock.h"
 #include "disk/disk.h"
 #include "identity/checker.h"
+#include "identity/identity.h"
 
 namespace holdfast::identity {
-
-/// A process as an id and as a record, read in one go.
-struct Identity {
-  Uid uid;
-  Record record;
-
-  /// The START of its id is not its start time then: see LocalId.
-  bool has_blank_name() const { return record.cmd.find_first_of(" \t") != std::string::npos; }
-};
 
 enum class Killed { killed, already_stale, unknown, still_running, not_permitted };
 

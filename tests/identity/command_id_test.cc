@@ -49,7 +49,7 @@ TEST_CASE("only status 0 of a checker means dead", "[identity]") {
   CAPTURE(status);
   const Verdict verdict = ask({"/bin/sh", "-c", "exit " + std::to_string(status)});
   CHECK(verdict.life == life);
-  CHECK(verdict.program_status == status);
+  CHECK(verdict.code == status);
 }
 
 TEST_CASE("a checker that was killed tells nothing", "[identity]") {
@@ -57,7 +57,7 @@ TEST_CASE("a checker that was killed tells nothing", "[identity]") {
       GENERATE(table<std::string, int>({{"KILL", 137}, {"TERM", 143}, {"SEGV", 139}}));
   const Verdict verdict = ask({"/bin/sh", "-c", "kill -" + name + " $$"});
   CHECK(verdict.life == Life::unknown);
-  CHECK(verdict.program_status == status);
+  CHECK(verdict.code == status);
 }
 
 TEST_CASE("a checker that cannot be started tells nothing", "[identity]") {
