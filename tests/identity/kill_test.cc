@@ -72,8 +72,8 @@ TEST_CASE("a kill spares the process that has the pid of the one named now", "[i
   Identity identity = identity_of(process.pid_text());
   const std::string text = identity.uid.str();
   const std::string btime = text.substr(text.rfind(':'));
-  const Uid earlier = Uid::found(process.pid_text() + ":1" + btime);
-  identity.record.start = 1;
+  const Uid earlier = Uid::found(process.pid_text() + ":101" + btime);
+  identity.record.start = 101;
 
   CHECK(ids().kill(earlier, identity.record, SIGKILL, 20s) == Killed::already_stale);
   CHECK(ids().kill(earlier, std::nullopt, SIGKILL, 20s) == Killed::already_stale);
