@@ -226,28 +226,29 @@ bool LocalId::is_found_elsewhere(const Record& record) const {
   return false;
 }
 
-Killed LocalId::kill(const Uid& uid, const std::optional<Record>& record, int signal,
-                     std::chrono::milliseconds patience) const {
+KillExit LocalId::kill(const Uid& uid, const std::optional<Record>& record, int signal,
+                       std::chrono::milliseconds patience) const {
   const auto pid = pid_of(uid);
-  if (!pid) return check(uid, record).life == Life::dead ? Killed::already_stale : Killed::unknown;
+  if (!pid)
+    return check(uid, record).life == Life::dead ? KillExit::already_stale : KillExit::unknown;
   // The pidfd first: whoever it stands for, it stands for him for ever. The verdict after it tells
   // whether he is the one.
   const Handle pidfd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(*pid), 0)));
   const Verdict verdict = check(uid, record);
-  if (verdict.life == Life::dead) return Killed::already_stale;
+  if (verdict.life == Life::dead) return KillExit::already_stale;
   if (!is_here(verdict) || !verdict.is_certain || look(*pid).kind != Sight::Kind::seen ||
       !pidfd.is_open())
-    return Killed::unknown;
+    return KillExit::unknown;
   if (syscall(SYS_pidfd_send_signal, pidfd.fd(), signal, nullptr, 0) != 0) {
-    return errno == ESRCH ? Killed::already_stale : Killed::not_permitted;
+    return errno == ESRCH ? KillExit::already_stale : KillExit::not_permitted;
   }
-  if (!ends_processes(signal)) return Killed::killed;
+  if (!ends_processes(signal)) return KillExit::killed;
   pollfd gone{pidfd.fd(), POLLIN, 0};
   const Deadline deadline(clock_, patience);
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
-    if (poll(&gone, 1, static_cast<int>(left.count())) == 1) return Killed::killed;
-    if (deadline.passed()) return Killed::still_running;
+    if (poll(&gone, 1, static_cast<int>(left.count())) == 1) return KillExit::killed;
+    if (deadline.passed()) return KillExit::still_running;
   }
 }
 

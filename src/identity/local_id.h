@@ -6,14 +6,13 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/exit_code.h"
 #include "disk/disk.h"
 #include "identity/checker.h"
 #include "identity/identity.h"
 #include "identity/ladder.h"
 
 namespace holdfast::identity {
-
-enum class Killed { killed, already_stale, unknown, still_running, not_permitted };
 
 /// Ids of processes on this host: PID:START:BTIME.
 ///
@@ -46,8 +45,8 @@ class LocalId final : public Checker {
 
   /// Signals the process behind `uid` through a pidfd, so that a recycled pid cannot be hit. After
   /// a signal that ends processes, waits until it is gone or `patience` is over.
-  Killed kill(const Uid& uid, const std::optional<Record>& record, int signal,
-              std::chrono::milliseconds patience) const;
+  KillExit kill(const Uid& uid, const std::optional<Record>& record, int signal,
+                std::chrono::milliseconds patience) const;
 
   /// The command line of a process of this host, or the name that the record has. For people.
   std::string command_line(const Record& record) const;
