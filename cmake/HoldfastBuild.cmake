@@ -24,6 +24,8 @@ find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(libssh 0.10 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 include(GNUInstallDirs)
 
