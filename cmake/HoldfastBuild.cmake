@@ -66,7 +66,7 @@ function(holdfast_program name)
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${PROJECT_BINARY_DIR}/bin/${tool})
   endforeach()
-  set_property(GLOBAL PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

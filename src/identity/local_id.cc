@@ -22,11 +22,6 @@ using disk::Path;
 
 namespace {
 
-bool ends_processes(int signal) {
-  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
-         signal == SIGABRT;
-}
-
 constexpr const char* kBootId = "sys/kernel/random/boot_id";
 
 /// The pids of a process, outermost first, from its procfs status.
@@ -72,6 +67,11 @@ std::optional<TextId> parse_other(std::string_view text) {
 }
 
 }  // namespace
+
+bool ends_processes(int signal) {
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+         signal == SIGABRT;
+}
 
 LocalId::LocalId(disk::Disk& disk, Path proc, const Clock& clock)
     : disk_(disk), proc_(std::move(proc)), clock_(clock) {}

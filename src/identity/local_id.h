@@ -14,6 +14,9 @@
 
 namespace holdfast::identity {
 
+/// Whoever sends that wants to see the process gone.
+bool ends_processes(int signal);
+
 /// Ids of processes on this host: PID:START:BTIME.
 ///
 /// The text is exactly what the shell's local_id.sh computes, the "22nd blank-separated word" of

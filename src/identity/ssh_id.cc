@@ -14,11 +14,11 @@ constexpr std::array kLives{std::pair(Life::alive, std::string_view("alive")),
                             std::pair(Life::dead, std::string_view("dead")),
                             std::pair(Life::unknown, std::string_view("unknown"))};
 
+}  // namespace
+
 Verdict malformed() {
   return {Life::unknown, "malformed", false, true, static_cast<int>(SshIdExit::malformed)};
 }
-
-}  // namespace
 
 std::string_view word_of(Life life) {
   for (const auto& [known, word] : kLives) {

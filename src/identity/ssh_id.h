@@ -68,6 +68,9 @@ std::optional<Subject> parse_subject(std::string_view line);
 std::string to_line(const Uid& uid, const Verdict& verdict);
 std::optional<Verdict> parse_verdict(const Uid& uid, std::string_view line);
 
+/// Of an id that is none.
+Verdict malformed();
+
 /// alive, dead or unknown.
 std::string_view word_of(Life life);
 
