@@ -22,7 +22,7 @@ Answer CheckPolicy::lock(const Uid& id, const Record& record) {
 
 Answer CheckPolicy::unlock(const Uid& id) {
   Answer answer = lock_.unlock(id);
-  if (answer.is_gone) return answer;
+  if (answer.is_alone) return answer;
   if (checker_.is_cheap()) {
     sweep(kAbandoned);
   } else {
