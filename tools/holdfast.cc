@@ -28,6 +28,8 @@ constexpr Entry kTools[] = {
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"check_lock", tools::check_lock,
      "a lock by any id, with a checker that tells the dead from the living"},
+    {"grace_lock", tools::grace_lock,
+     "a lock by any id, with a checker that is too dear to be asked each time"},
     {"fast_lock", tools::fast_lock, "the directory lock under all of them"},
 };
 
@@ -57,7 +59,7 @@ void print_help(std::FILE* to) {
       "usage: holdfast TOOL [WORD]...\n       holdfast --help | --version\n\n",
       to);
   for (const Entry& entry : kTools) {
-    std::fprintf(to, "  %-11s %s\n", std::string(entry.name).c_str(), entry.summary);
+    std::fprintf(to, "  %-12s %s\n", std::string(entry.name).c_str(), entry.summary);
   }
   std::fputs(
       "\nEach tool is also a command of its own name; 'TOOL --help' tells its actions, 'man TOOL' "

@@ -1,7 +1,6 @@
-#include "identity/local_id.h"
-
 #include "common/kill.h"
 #include "disk/disk.h"
+#include "identity/local_id_helper.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -38,8 +37,8 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill(cli::Call& call) {
-  return kill_and_report(call, Uid::found(call.word(0)), std::nullopt,
-                         call.has(1) ? call.word(1) : "TERM");
+  return kill_and_report(call, identity::LocalIdHelper(disk::posix()), Uid::found(call.word(0)),
+                         std::nullopt, call.has(1) ? call.word(1) : "TERM");
 }
 
 constexpr cli::Action kActions[] = {

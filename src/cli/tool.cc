@@ -149,6 +149,10 @@ Uid Call::id(std::size_t i) const {
   throw UsageError(why);
 }
 
+std::chrono::seconds Call::seconds(std::size_t i) const {
+  return to_seconds("word " + std::to_string(i + 1), word(i));
+}
+
 bool Call::has_reader() const {
   return isatty(STDERR_FILENO) == 1;
 }

@@ -4,10 +4,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "disk/disk.h"
-#include "identity/local_id.h"
-
 namespace holdfast::tools {
+
 namespace {
 
 int signal_number(std::string name) {
@@ -23,30 +21,47 @@ int signal_number(std::string name) {
   throw cli::UsageError("unknown signal " + name);
 }
 
+void report(const cli::Call& call, const Uid& uid, const std::string& signal, int code) {
+  switch (static_cast<KillExit>(code)) {
+    case KillExit::killed:
+      return call.log.info("{} got signal {}", uid.str(), signal);
+    case KillExit::already_stale:
+      return call.log.info("{} was dead already", uid.str());
+    case KillExit::unknown:
+      return call.log.error("cannot tell which process {} is: no signal was sent", uid.str());
+    case KillExit::still_running:
+      return call.log.error("{} got signal {} and is still running", uid.str(), signal);
+    case KillExit::not_permitted:
+      return call.log.error("not permitted to signal {}", uid.str());
+    default:
+      return call.log.error("{} got no signal: the id helper says {}", uid.str(), code);
+  }
+}
+
 }  // namespace
 
-Exit kill_and_report(cli::Call& call, const Uid& uid, const std::optional<Record>& record,
-                     const std::string& signal) {
-  using identity::Killed;
-  switch (identity::LocalId(disk::posix())
-              .kill(uid, record, signal_number(signal), call.options.patience)) {
-    case Killed::killed:
-      call.log.info("{} got signal {}", uid.str(), signal);
-      return KillExit::killed;
-    case Killed::already_stale:
-      call.log.info("{} was dead already", uid.str());
-      return KillExit::already_stale;
-    case Killed::unknown:
-      call.log.error("cannot tell which process {} is: no signal was sent", uid.str());
-      return KillExit::unknown;
-    case Killed::still_running:
-      call.log.error("{} got signal {} and is still running", uid.str(), signal);
-      return KillExit::still_running;
-    case Killed::not_permitted:
-      break;
+Exit kill_and_report(cli::Call& call, const identity::IdHelper& ids, const Uid& uid,
+                     const std::optional<Record>& record, const std::string& signal) {
+  const int code = ids.kill(uid, record, signal_number(signal), call.options.patience);
+  report(call, uid, signal, code);
+  return Exit::of_program(code);
+}
+
+Exit kill_owners(cli::Call& call, const identity::IdHelper& ids, const lock::FastLock& lock) {
+  std::error_code ec;
+  const auto leaves = lock.owner(ec);
+  if (ec) {
+    call.log.error("cannot look into {}: {}", call.word(0), ec.message());
+    return KillExit::unknown;
   }
-  call.log.error("not permitted to signal {}", uid.str());
-  return KillExit::not_permitted;
+  if (leaves.empty()) return KillExit::free;
+  Exit worst = KillExit::killed;
+  for (const lock::Leaf& leaf : leaves) {
+    const Exit exit =
+        kill_and_report(call, ids, leaf.id, leaf.record, call.has(1) ? call.word(1) : "TERM");
+    if (exit.code() >= worst.code()) worst = exit;
+  }
+  return worst;
 }
 
 }  // namespace holdfast::tools
