@@ -28,6 +28,8 @@ constexpr Entry kTools[] = {
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"check_lock", tools::check_lock,
      "a lock by any id, with a checker that tells the dead from the living"},
+    {"hostpid_lock", tools::hostpid_lock,
+     "a lock held by a process of any host, with an id helper of your choice"},
     {"grace_lock", tools::grace_lock,
      "a lock by any id, with a checker that is too dear to be asked each time"},
     {"fast_lock", tools::fast_lock, "the directory lock under all of them"},
