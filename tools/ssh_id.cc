@@ -95,10 +95,8 @@ Exit ssh_uid(cli::Call& call) {
 }
 
 Exit kill(cli::Call& call) {
-  const int signal = signal_number(call.has(1) ? call.word(1) : "TERM");
-  const Uid uid = uid_given(call);
-  return report_kill(call, uid,
-                     make_ids(call).kill(uid, std::nullopt, signal, call.options.patience));
+  return kill_and_report(call, make_ids(call), uid_given(call), std::nullopt,
+                         call.has(1) ? call.word(1) : "TERM");
 }
 
 constexpr cli::Action kActions[] = {
