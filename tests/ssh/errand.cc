@@ -4,7 +4,11 @@
 //   --longest BYTES                    --log info
 //
 // For each host: its name, "answered STATUS" or "silent", and fields: why, engine, login, host_key,
-// known_by, output.
+// known_by, size, output. Status 9 if a
+// child is left.
+#include <sys/wait.h>
+
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <string>
@@ -25,9 +29,9 @@ void print(const std::string& host, const ssh::Reply& reply) {
       {"login", reply.route.login},
       {"host_key", reply.route.host_key},
       {"known_by", reply.route.known_by},
-      {"size", std::to_string(reply.output.size())},
-      {"output", reply.output.substr(0, 1000)}};
+      {"size", std::to_string(reply.output.size())}};
   for (const auto& [name, value] : fields) std::cout << "  " << name << "=" << value << "\n";
+  std::cout << "  output\n" << reply.output.substr(0, 1000) << "\n  end\n";
 }
 
 }  // namespace
@@ -52,4 +56,6 @@ int main(int argc, char** argv) {
   for (; at < argc; ++at) errands.push_back({argv[at], command});
   const std::vector<ssh::Reply> replies = ssh::run(errands, settings, log);
   for (std::size_t i = 0; i < errands.size(); ++i) print(errands[i].host, replies[i]);
+  // none may be left, running or dead
+  return waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD ? 0 : 9;
 }
