@@ -153,6 +153,11 @@ void Rig::start_host(const std::string& name, const Words& key_types,
     config += "HostKey " + (dir_ / "hosts/" + name + "/" + type) + "\n";
   }
   write_file(dir_ / name + ".conf", config + more_config);
+  restart_host(name);
+}
+
+void Rig::restart_host(const std::string& name) {
+  stop_host(name);
   launch(name, {"/usr/sbin/sshd", "-D", "-e", "-f", dir_ / name + ".conf"});
 }
 
@@ -181,7 +186,6 @@ void Rig::stop_host(const std::string& name) {
 }
 
 void Rig::set_up_anew(const std::string& name, const Words& key_types) {
-  stop_host(name);
   start_host(name, key_types);
 }
 
@@ -195,7 +199,8 @@ std::string Rig::public_key(const std::string& host, const std::string& type) co
 Words Rig::enter(bool with_processes) const {
   Words words{"nsenter", "-t", inside_, "-m", "-n"};
   if (with_processes) words.push_back("-p");
-  return words;
+  // nsenter goes to the root folder, whatever folder it was started in
+  return words + Words{"env", "-C", home()};
 }
 
 std::map<std::string, std::string> Rig::environment(
@@ -212,7 +217,6 @@ std::map<std::string, std::string> Rig::environment(
 Result Rig::as_user(const Words& command, const std::map<std::string, std::string>& env) const {
   RunOptions options;
   options.env = environment(env);
-  options.cwd = home();
   return run(enter(false) + command, options);
 }
 

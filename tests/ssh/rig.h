@@ -49,6 +49,7 @@ class Rig {
   void start_host(const std::string& name, const Words& key_types = {"ed25519"},
                   const std::string& more_config = "");
   void stop_host(const std::string& name);
+  void restart_host(const std::string& name);  ///< with the same keys and its config read again
   /// Takes connections at the address of a name and then keeps silent.
   void start_silent(const std::string& name, const std::string& greeting = "");
 
