@@ -338,6 +338,7 @@ void receive(ssh_session session, ssh_channel channel, const std::string& comman
              [&] { return ssh_channel_request_exec(channel, command.c_str()); }) != SSH_OK) {
     return;
   }
+  ssh_channel_send_eof(channel);  // its stdin is empty
   const Event event(ssh_event_new(), ssh_event_free);
   ssh_event_add_session(event.get(), session);
   const auto is_whole = [&] { return answer.is_ended && answer.status >= 0; };

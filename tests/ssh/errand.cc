@@ -1,7 +1,7 @@
 // ssh_errand [OPTION VALUE]... COMMAND HOST... - has each host run COMMAND, through src/ssh alone.
 //
 //   --keys remember|strict|insecure    --engine automatic|command    --connect MS    --total MS
-//   --longest BYTES                    --log info
+//   --longest BYTES                    --log info    --at-once N
 //
 // For each host: its name, "answered STATUS" or "silent", and fields: why, engine, login, host_key,
 // known_by, size, output. Status 9 if a
@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   if (options.contains("connect")) settings.connect = milliseconds(std::stoi(options["connect"]));
   if (options.contains("total")) settings.total = milliseconds(std::stoi(options["total"]));
   if (options.contains("longest")) settings.longest_answer = std::stoul(options["longest"]);
+  if (options.contains("at-once")) settings.at_once = std::stoul(options["at-once"]);
   const Log log(options["log"] == "info" ? Log::Level::info : Log::Level::quiet);
   const std::string command = argv[at++];
   std::vector<ssh::Errand> errands;

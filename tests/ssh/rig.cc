@@ -143,7 +143,7 @@ void Rig::make_keys(const std::string& name, const Words& key_types) const {
 }
 
 void Rig::start_host(const std::string& name, const Words& key_types,
-                     const std::string& more_config) {
+                     const std::string& more_config, const std::string& port) {
   make_keys(name, key_types);
   std::string config = "ListenAddress " + address(name) + "\nAuthorizedKeysFile " +
                        (dir_ / "authorized") +
@@ -153,12 +153,12 @@ void Rig::start_host(const std::string& name, const Words& key_types,
     config += "HostKey " + (dir_ / "hosts/" + name + "/" + type) + "\n";
   }
   write_file(dir_ / name + ".conf", config + more_config);
-  restart_host(name);
+  restart_host(name, port);
 }
 
-void Rig::restart_host(const std::string& name) {
+void Rig::restart_host(const std::string& name, const std::string& port) {
   stop_host(name);
-  launch(name, {"/usr/sbin/sshd", "-D", "-e", "-f", dir_ / name + ".conf"});
+  launch(name, {"/usr/sbin/sshd", "-D", "-e", "-f", dir_ / name + ".conf"}, port);
 }
 
 void Rig::start_silent(const std::string& name, const std::string& greeting) {
@@ -203,28 +203,26 @@ Words Rig::enter(bool with_processes) const {
   return words + Words{"env", "-C", home()};
 }
 
-std::map<std::string, std::string> Rig::environment(
-    const std::map<std::string, std::string>& more) const {
+/// As words for env: nsenter itself keeps ours.
+Words Rig::environment(const std::map<std::string, std::string>& more) const {
   std::map<std::string, std::string> env{{"HOME", home()},
                                          {"XDG_STATE_HOME", home("state")},
                                          {"SSH_AUTH_SOCK", ""},
                                          {"DISPLAY", ":9"},
                                          {"SSH_ASKPASS", dir_ / "askpass"}};
   for (const auto& [name, value] : more) env[name] = value;
-  return env;
+  Words words;
+  for (const auto& [name, value] : env) words.push_back(name + "=" + value);
+  return words;
 }
 
 Result Rig::as_user(const Words& command, const std::map<std::string, std::string>& env) const {
-  RunOptions options;
-  options.env = environment(env);
-  return run(enter(false) + command, options);
+  return run(enter(false) + environment(env) + command);
 }
 
 std::unique_ptr<Process> Rig::start_as_user(const Words& command,
                                             const std::map<std::string, std::string>& env) const {
-  RunOptions options;
-  options.env = environment(env);
-  return std::make_unique<Process>(enter(false) + command, options);
+  return std::make_unique<Process>(enter(false) + environment(env) + command);
 }
 
 Words Rig::errand_words(const Words& options, const std::string& command,

@@ -45,11 +45,12 @@ class Rig {
 
   static bool is_possible();
 
-  /// Starts an sshd. Key types as ssh-keygen has them.
+  /// Starts an sshd. Key types as ssh-keygen has them; `port` is one that the config names.
   void start_host(const std::string& name, const Words& key_types = {"ed25519"},
-                  const std::string& more_config = "");
+                  const std::string& more_config = "", const std::string& port = "22");
   void stop_host(const std::string& name);
-  void restart_host(const std::string& name);  ///< with the same keys and its config read again
+  /// With the same keys and its config read again.
+  void restart_host(const std::string& name, const std::string& port = "22");
   /// Takes connections at the address of a name and then keeps silent.
   void start_silent(const std::string& name, const std::string& greeting = "");
 
@@ -84,8 +85,7 @@ class Rig {
   void launch(const std::string& name, const Words& words, const std::string& port = "22");
   void write_hosts() const;
   Words enter(bool with_processes) const;
-  std::map<std::string, std::string> environment(
-      const std::map<std::string, std::string>& more) const;
+  Words environment(const std::map<std::string, std::string>& more) const;
 
   TempDir dir_;
   std::unique_ptr<Process> holder_;  ///< of the namespaces
