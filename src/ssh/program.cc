@@ -88,9 +88,9 @@ Words command_line(const Task& task, const MemoryFile& log, const MemoryFile& me
   return words;
 }
 
-/// What follows `before` in the log, up to the end of that line.
+/// What follows the last `before` in the log, up to the end of that line.
 std::string after(std::string_view log, std::string_view before) {
-  const std::size_t at = log.find(before);
+  const std::size_t at = log.rfind(before);
   if (at == std::string_view::npos) return {};
   const std::string_view rest = log.substr(at + before.size());
   return one_line(rest.substr(0, rest.find_first_of("\r\n")));
@@ -148,7 +148,9 @@ Route route_from(const Task& task, const std::string& log, const Known& met) {
     if (!met.keys.empty()) route.known_by = known_hosts_file(task.settings) + " (new)";
   }
   if (log.find("Authenticated to ") != std::string::npos) {
-    route.login = task.config.user + " with " + after(log, "Server accepts key: ");
+    std::string key = after(log, "Server accepts key: ");
+    if (key.empty()) key = after(log, "Trying private key: ");  // whose public half is not there
+    route.login = task.config.user + " with " + key;
   }
   return route;
 }

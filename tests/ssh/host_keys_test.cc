@@ -73,16 +73,18 @@ TEST_CASE("a changed key is refused and the message says where the old one is", 
 TEST_CASE("a host known by one of its keys is asked for that one", "[ssh]") {
   NEEDS_RIG();
   const Words engine = either_engine();
-  const std::string type = GENERATE("rsa", "ecdsa", "ed25519");
-  CAPTURE(engine[1], type);
   Rig rig;
   rig.start_host("alpha", {"ed25519", "ecdsa", "rsa"});
-  write_file(rig.known_hosts(), "alpha.test " + rig.public_key("alpha", type) + "\n");
-  const Trip trip = rig.errand(engine, "true", {"alpha.test"});
-  INFO(trip[0]);
-  CHECK(trip[0].is_answered);
-  CHECK_THAT(trip[0].host_key, Catch::StartsWith(rig.public_key("alpha", type).substr(0, 7)));
-  CHECK(trip[0].known_by == rig.known_hosts() + ":1");
+  for (const std::string type : {"ed25519", "ecdsa", "rsa"}) {
+    CAPTURE(engine[1], type);
+    const std::string key = rig.public_key("alpha", type);
+    write_file(rig.known_hosts(), "alpha.test " + key + "\n");
+    const Trip trip = rig.errand(engine, "true", {"alpha.test"});
+    INFO(trip[0]);
+    CHECK(trip[0].is_answered);
+    CHECK_THAT(trip[0].host_key, Catch::StartsWith(key.substr(0, key.find(' ') + 1)));
+    CHECK(trip[0].known_by == rig.known_hosts() + ":1");
+  }
 }
 
 TEST_CASE("a host that shows only a new type of key has changed", "[ssh]") {
