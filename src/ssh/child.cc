@@ -83,7 +83,9 @@ int reap(pid_t child, Pipe& err, std::string& errors) {
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& words, std::size_t longest,
-                   const std::function<void(std::string_view)>& on_output) {
+                   const std::function<void(std::string_view)>& on_output,
+                   const std::function<bool()>& is_seen) {
+  constexpr int kAskAgain = 20;  // ms
   ChildEnd end;
   Pipe out;
   Pipe err;
@@ -93,9 +95,11 @@ ChildEnd run_child(const std::vector<std::string>& words, std::size_t longest,
   out.close_end(1);
   err.close_end(1);
   std::size_t taken = 0;
+  bool was_seen = false;
   while (out.ends[0] >= 0 && !end.is_too_long) {
     std::array<pollfd, 2> streams{pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
-    if (poll(streams.data(), streams.size(), -1) <= 0) continue;
+    was_seen = was_seen || is_seen();
+    if (poll(streams.data(), streams.size(), was_seen ? -1 : kAskAgain) <= 0) continue;
     if (streams[1].revents != 0) {
       end.errors += err.read_some();
       end.errors.resize(std::min(end.errors.size(), kLongestErrors));

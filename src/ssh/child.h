@@ -16,8 +16,11 @@ struct ChildEnd {
 };
 
 /// Runs a program found in PATH to its end, with empty stdin, in our process group. What it prints
-/// goes to `on_output` as it comes, up to `longest` bytes.
-ChildEnd run_child(const std::vector<std::string>& words, std::size_t longest,
-                   const std::function<void(std::string_view)>& on_output);
+/// goes to `on_output` as it comes, up to `longest` bytes. `is_seen` is asked again and again while
+/// it runs, until it says yes.
+ChildEnd run_child(
+    const std::vector<std::string>& words, std::size_t longest,
+    const std::function<void(std::string_view)>& on_output,
+    const std::function<bool()>& is_seen = [] { return true; });
 
 }  // namespace holdfast::ssh

@@ -219,7 +219,8 @@ void take_limits_of_libssh(const Lines& lines, HostConfig& config) {
     config.beyond_libssh = "preferredauthentications " + preferred;
   }
   const std::string control = value(lines, "controlpath");
-  if (is_live_socket(control)) config.beyond_libssh = "the shared connection at " + control;
+  config.has_shared_connection = is_live_socket(control);
+  if (config.has_shared_connection) config.beyond_libssh = "the shared connection at " + control;
   for (const std::string_view name : {"knownhostscommand", "verifyhostkeydns"}) {
     const std::string said = value(lines, name);
     if (!said.empty() && said != "false") config.other_host_keys = std::string(name) + " " + said;
@@ -247,6 +248,11 @@ HostConfig from_program(const Lines& lines, const std::string& asked) {
   config.key_types = value(lines, "pubkeyacceptedalgorithms");
   config.uses_only_named_identities = is_yes(lines, "identitiesonly");
   config.may_use_gssapi = is_yes(lines, "gssapiauthentication");
+  // older programs do not know these words, and do not need them
+  if (lines.contains("sessiontype")) config.counteractions.emplace_back("SessionType=default");
+  if (lines.contains("forkafterauthentication")) {
+    config.counteractions.emplace_back("ForkAfterAuthentication=no");
+  }
   take_identities(lines, asked, config);
   take_limits_of_libssh(lines, config);
   return config;
@@ -310,8 +316,9 @@ std::string HostConfig::means_of_login() const {
 
 std::optional<HostConfig> read_config(const std::string& host, std::string& why) {
   std::string text;
-  const ChildEnd end = run_child({"ssh", "-T", "-G", "--", host}, kLongestConfig,
-                                 [&](std::string_view part) { text += part; });
+  const ChildEnd end =
+      run_child({"ssh", "-T", "-G", "-o", "RemoteCommand=none", "--", host, "true"}, kLongestConfig,
+                [&](std::string_view part) { text += part; });
   if (!end.is_started || end.status == 127) return from_libssh(host, why);
   if (end.status != 0) {
     why = "the ssh config is not usable: " + one_line(first_line(end.errors));

@@ -33,6 +33,9 @@ struct HostConfig {
   std::string beyond_libssh;    ///< what libssh cannot do of it; empty: nothing
   std::string other_host_keys;  ///< what besides files may know host keys; empty: nothing
 
+  bool has_shared_connection = false;       ///< ControlPath leads to a live one
+  std::vector<std::string> counteractions;  ///< options without which ssh would not run a command
+
   bool has_program = true;  ///< false: libssh read the config, and `hostname` is as asked
 
   KeyName key_name() const;

@@ -29,6 +29,22 @@ std::string error_of(ssh_session session) {
   return one_line(ssh_get_error(session));
 }
 
+/// Calls until the answer is other than `again`. libssh's own waiting does not notice when the host
+/// hangs up in the middle of a login, so it is told not to wait.
+template <class Call>
+int settle(ssh_session session, int again, int error, Call call) {
+  constexpr int kLookAgain = 1000;  // ms; in case libssh waits for something else than the socket
+  for (;;) {
+    const int said = call();
+    if (said != again) return said;
+    if ((ssh_get_status(session) & (SSH_CLOSED | SSH_CLOSED_ERROR)) != 0) return error;
+    const bool is_writing = (ssh_get_poll_flags(session) & SSH_WRITE_PENDING) != 0;
+    pollfd stream{ssh_get_fd(session), static_cast<short>(is_writing ? POLLIN | POLLOUT : POLLIN),
+                  0};
+    (void)poll(&stream, 1, kLookAgain);
+  }
+}
+
 /// 0 once it is connected, or the errno.
 int finish_connect(int fd, std::chrono::milliseconds limit) {
   pollfd stream{fd, POLLOUT, 0};
@@ -122,9 +138,6 @@ bool set_options(ssh_session session, const Task& task) {
   if (!config.agent.empty()) {
     ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, config.agent.c_str());
   }
-  // Our parent keeps the time; libssh is only kept from giving up earlier.
-  const long limit = std::chrono::ceil<std::chrono::seconds>(task.settings.total).count() + 1;
-  ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &limit);
   return set_algorithms(session, task);
 }
 
@@ -203,9 +216,14 @@ class Login {
   }
 
  private:
+  template <class Call>
+  bool is_accepted(Call call) {
+    return settle(session_, SSH_AUTH_AGAIN, SSH_AUTH_ERROR, call) == SSH_AUTH_SUCCESS;
+  }
+
   bool try_agent() {
     if (task_.config.agent.empty()) return false;
-    if (ssh_userauth_agent(session_, nullptr) != SSH_AUTH_SUCCESS) return false;
+    if (!is_accepted([&] { return ssh_userauth_agent(session_, nullptr); })) return false;
     task_.route.login = task_.config.user + " with a key of the agent";
     return true;
   }
@@ -231,7 +249,7 @@ class Login {
       return false;
     }
     const Key key(raw, ssh_key_free);
-    if (ssh_userauth_publickey(session_, nullptr, raw) != SSH_AUTH_SUCCESS) return false;
+    if (!is_accepted([&] { return ssh_userauth_publickey(session_, nullptr, raw); })) return false;
     task_.route.login = task_.config.user + " with " + file + " (" + fingerprint_of(raw) + ")";
     return true;
   }
@@ -255,7 +273,9 @@ class Login {
   }
 
   bool try_as_libssh_does() {
-    if (ssh_userauth_publickey_auto(session_, nullptr, nullptr) != SSH_AUTH_SUCCESS) return false;
+    if (!is_accepted([&] { return ssh_userauth_publickey_auto(session_, nullptr, nullptr); })) {
+      return false;
+    }
     task_.route.login = task_.config.user + " with a key that libssh found";
     return true;
   }
@@ -314,9 +334,11 @@ void receive(ssh_session session, ssh_channel channel, const std::string& comman
   callbacks.channel_exit_signal_function = on_exit_signal;
   ssh_callbacks_init(&callbacks);
   if (ssh_set_channel_callbacks(channel, &callbacks) != SSH_OK ||
-      ssh_channel_request_exec(channel, command.c_str()) != SSH_OK) {
+      settle(session, SSH_AGAIN, SSH_ERROR,
+             [&] { return ssh_channel_request_exec(channel, command.c_str()); }) != SSH_OK) {
     return;
   }
+  ssh_channel_send_eof(channel);  // its stdin is empty
   const Event event(ssh_event_new(), ssh_event_free);
   ssh_event_add_session(event.get(), session);
   const auto is_whole = [&] { return answer.is_ended && answer.status >= 0; };
@@ -331,7 +353,8 @@ void run_command(ssh_session session, const Task& task) {
   task.report.connected("waiting for its answer");
   Answer answer{task.report, task.settings.longest_answer};
   const Channel channel(ssh_channel_new(session), ssh_channel_free);
-  if (ssh_channel_open_session(channel.get()) == SSH_OK) {
+  if (settle(session, SSH_AGAIN, SSH_ERROR,
+             [&] { return ssh_channel_open_session(channel.get()); }) == SSH_OK) {
     receive(session, channel.get(), task.errand.command, answer);
   }
   const std::string error = error_of(session);
@@ -371,7 +394,11 @@ std::string run_library(Task& task) {
   if (fd < 0) return {};
   ssh_options_set(session.get(), SSH_OPTIONS_FD, &fd);
   task.report.stage("exchanging keys with " + task.config.hostname + " port " + task.config.port);
-  if (ssh_connect(session.get()) != SSH_OK) return judge_failed_exchange(session.get(), task);
+  ssh_set_blocking(session.get(), 0);
+  if (settle(session.get(), SSH_AGAIN, SSH_ERROR, [&] { return ssh_connect(session.get()); }) !=
+      SSH_OK) {
+    return judge_failed_exchange(session.get(), task);
+  }
   if (!accept_host_key(session.get(), task)) return {};
   task.report.connected("logging in");
   Login login(session.get(), task);

@@ -81,15 +81,16 @@ Words command_line(const Task& task, const MemoryFile& log, const MemoryFile& me
         "RemoteCommand=none", "UpdateHostKeys=no", "HashKnownHosts=no", "LogLevel=DEBUG1"}) {
     add_option(words, option);
   }
+  for (const std::string& option : task.config.counteractions) add_option(words, option);
   add_option(words, "ConnectTimeout=" + std::to_string(limit.count()));
   add_host_key_options(words, task, met);
   words.insert(words.end(), {"--", task.errand.host, task.errand.command});
   return words;
 }
 
-/// What follows `before` in the log, up to the end of that line.
+/// What follows the last `before` in the log, up to the end of that line.
 std::string after(std::string_view log, std::string_view before) {
-  const std::size_t at = log.find(before);
+  const std::size_t at = log.rfind(before);
   if (at == std::string_view::npos) return {};
   const std::string_view rest = log.substr(at + before.size());
   return one_line(rest.substr(0, rest.find_first_of("\r\n")));
@@ -132,7 +133,10 @@ std::string why_failed(const Task& task, const std::string& log, const std::stri
     return "login as " + task.config.user + " refused; tried " + task.config.means_of_login() +
            " (" + words + ")";
   }
-  if (words.empty()) words = last_words(errors);
+  const bool is_before_login = log.find("Authenticated to ") == std::string::npos;
+  if (const std::string proxy = last_words(errors); is_before_login && !proxy.empty()) {
+    words += (words.empty() ? "" : ": ") + proxy;
+  }
   return words.empty() ? "the ssh program ended with 255 and said nothing" : words;
 }
 
@@ -144,7 +148,9 @@ Route route_from(const Task& task, const std::string& log, const Known& met) {
     if (!met.keys.empty()) route.known_by = known_hosts_file(task.settings) + " (new)";
   }
   if (log.find("Authenticated to ") != std::string::npos) {
-    route.login = task.config.user + " with " + after(log, "Server accepts key: ");
+    std::string key = after(log, "Server accepts key: ");
+    if (key.empty()) key = after(log, "Trying private key: ");  // whose public half is not there
+    route.login = task.config.user + " with " + key;
   }
   return route;
 }
@@ -169,11 +175,19 @@ std::string why_not_kept(const Task& task) {
 
 void run_program(Task& task) {
   if (const std::string why = why_not_kept(task); !why.empty()) return task.fail(why);
-  task.report.connected("waiting for the ssh program");
   const MemoryFile log("ssh log");
   const MemoryFile met_file("ssh known hosts");
-  const ChildEnd end = run_child(command_line(task, log, met_file), task.settings.longest_answer,
-                                 [&](std::string_view part) { task.report.output(part); });
+  task.report.stage("waiting for the ssh program to connect to " + task.errand.host);
+  // ssh's own time-out ends with the host's greeting
+  const auto is_connected = [&] {
+    const bool is_so = task.config.has_shared_connection ||
+                       log.text().find("SSH2_MSG_NEWKEYS received") != std::string::npos;
+    if (is_so) task.report.connected("waiting for its answer through the ssh program");
+    return is_so;
+  };
+  const ChildEnd end = run_child(
+      command_line(task, log, met_file), task.settings.longest_answer,
+      [&](std::string_view part) { task.report.output(part); }, is_connected);
   const std::string said = log.text();
   std::string why;
   const std::string met_path = met_file.path();

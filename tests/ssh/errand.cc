@@ -1,10 +1,14 @@
 // ssh_errand [OPTION VALUE]... COMMAND HOST... - has each host run COMMAND, through src/ssh alone.
 //
 //   --keys remember|strict|insecure    --engine automatic|command    --connect MS    --total MS
-//   --longest BYTES                    --log info
+//   --longest BYTES                    --log info    --at-once N
 //
 // For each host: its name, "answered STATUS" or "silent", and fields: why, engine, login, host_key,
-// known_by, output.
+// known_by, size, output. Status 9 if a
+// child is left.
+#include <sys/wait.h>
+
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <string>
@@ -25,9 +29,9 @@ void print(const std::string& host, const ssh::Reply& reply) {
       {"login", reply.route.login},
       {"host_key", reply.route.host_key},
       {"known_by", reply.route.known_by},
-      {"size", std::to_string(reply.output.size())},
-      {"output", reply.output.substr(0, 1000)}};
+      {"size", std::to_string(reply.output.size())}};
   for (const auto& [name, value] : fields) std::cout << "  " << name << "=" << value << "\n";
+  std::cout << "  output\n" << reply.output.substr(0, 1000) << "\n  end\n";
 }
 
 }  // namespace
@@ -46,10 +50,13 @@ int main(int argc, char** argv) {
   if (options.contains("connect")) settings.connect = milliseconds(std::stoi(options["connect"]));
   if (options.contains("total")) settings.total = milliseconds(std::stoi(options["total"]));
   if (options.contains("longest")) settings.longest_answer = std::stoul(options["longest"]);
+  if (options.contains("at-once")) settings.at_once = std::stoul(options["at-once"]);
   const Log log(options["log"] == "info" ? Log::Level::info : Log::Level::quiet);
   const std::string command = argv[at++];
   std::vector<ssh::Errand> errands;
   for (; at < argc; ++at) errands.push_back({argv[at], command});
   const std::vector<ssh::Reply> replies = ssh::run(errands, settings, log);
   for (std::size_t i = 0; i < errands.size(); ++i) print(errands[i].host, replies[i]);
+  // none may be left, running or dead
+  return waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD ? 0 : 9;
 }
