@@ -387,10 +387,10 @@ std::error_code FastLock::release(const Uid& id) {
       ec = remove_leaf(owner, id.str());
     }
     if (!ec) return {};
-    if (!is_passing(ec)) return ec;
     std::vector<std::string> names;
     const std::error_code listed = list(at_.owner(), names);
     if ((!listed || is_nothing(listed)) && !contains(names, id)) return {};
+    if (!is_passing(ec)) return ec;
   }
   return ec;
 }
