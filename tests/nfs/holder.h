@@ -22,6 +22,8 @@ class Holder {
   int does(const std::string& action) const {
     return host_.run(locker_.words(action, lock_, word_)).code;
   }
+  /// Of an action that is for nobody in particular.
+  int says(const std::string& action) const { return host_.run(locker_.words(action, lock_)).code; }
   /// Whom it sees in the lock.
   std::string owner() const { return first_line(host_.run(locker_.words("owner", lock_))); }
 

@@ -1,15 +1,34 @@
 /// What one host sees of another's lock, and when.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
 
 #include "holder.h"
 #include "host.h"
+#include "lock/fast_lock.h"
+#include "support/lock_dir.h"
 #include "support/temp_dir.h"
 
 using namespace holdfast;
 using namespace holdfast::testing;
 
 namespace {
+
+struct Waiter {
+  std::atomic<int> refusals{0};
+  std::atomic<double> got{0};
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_held(const lock::Answer& answer) {
+  return answer.outcome == lock::Outcome::held;
+}
 
 LockerTool each_tool() {
   return GENERATE(from_range(locker_tools()));
@@ -58,4 +77,38 @@ TEST_CASE("a host that looked in vain before gets the true answer", "[nfs][looks
   CHECK(three.does("lock") == 0);
   CHECK(one.owner() == three.leaf());
   CHECK(three.does("unlock") == 0);
+}
+
+TEST_CASE("a waiter that tries again and again gets the lock soon after the unlock",
+          "[nfs][looks]") {
+  const std::string lock = on_hosts("waited");
+  const Uid one = uid("one");
+  const Uid two = uid("two");
+  const auto in = [&](std::size_t host, const std::function<bool(lock::FastLock&)>& act) {
+    return hosts()[host].ask([&] {
+      lock::FastLock there(disk::posix(), lock);
+      return std::string(act(there) ? "yes" : "no");
+    });
+  };
+  CHECK(in(0, [&](auto& l) { return is_held(l.lock(one, some_record())); }) == "yes");
+  Shared<Waiter> waiter;
+  const pid_t child = hosts()[1].start([&] {
+    lock::FastLock there(disk::posix(), lock);
+    while (!is_held(there.lock(two, some_record()))) {
+      ++waiter->refusals;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    waiter->got = now();
+    return 0;
+  });
+  CHECK(eventually([&] { return waiter->refusals >= 5; }));
+  CHECK(in(0, [&](auto& l) { return l.unlock(one).outcome == lock::Outcome::released; }) == "yes");
+  const double given = now();
+  CHECK(eventually([&] { return waiter->got > 0; }));
+  std::cout << "a waiter on another host got the lock " << 1000 * (waiter->got - given)
+            << " ms after the unlock returned, after " << waiter->refusals << " refusals"
+            << std::endl;
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(in(1, [&](auto& l) { return l.unlock(two).outcome == lock::Outcome::released; }) == "yes");
 }
