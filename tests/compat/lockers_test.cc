@@ -16,10 +16,12 @@ namespace {
 void lay_out(const std::string& package, const std::string& source) {
   bfs::create_directories(package + "/test");
   bfs::create_directories(package + "/lib/test");
-  for (const char* name : {"lock_local.sh", "local_id.sh", "lib/fast_lock.sh", "lib/check_lock.sh"})
+  for (const char* name : {"lock_local.sh", "local_id.sh", "lib/fast_lock.sh", "lib/check_lock.sh",
+                           "lib/grace_lock.sh"})
     bfs::create_symlink(build_dir() + "/libexec/holdfast/lockers/" + name, package + "/" + name);
-  for (const char* name : {"lib/test/fast_lock.sh", "lib/test/check_lock.sh", "lib/test/lib.sh",
-                           "lib/test/results.sh", "test/local_id.sh", "test/lock_local.sh"})
+  for (const char* name :
+       {"lib/test/fast_lock.sh", "lib/test/check_lock.sh", "lib/test/grace_lock.sh",
+        "lib/test/lib.sh", "lib/test/results.sh", "test/local_id.sh", "test/lock_local.sh"})
     bfs::copy_file(source + "/" + name, package + "/" + name);
 }
 
@@ -31,6 +33,7 @@ TEST_CASE("our tools pass the tests of the original lockers", "[compat]") {
   const auto [test, expected] = GENERATE(table<std::string, int>({
       {"lib/test/fast_lock.sh", 10},
       {"lib/test/check_lock.sh", 10},
+      {"lib/test/grace_lock.sh", 11},
       {"test/local_id.sh", 6},
       {"test/lock_local.sh", 11},
   }));
