@@ -1,0 +1,139 @@
+#include "cluster/bed.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+namespace holdfast::testing {
+namespace {
+
+std::string last_word(const std::string& text) {
+  std::istringstream words(text);
+  std::string word;
+  while (words >> word) {
+  }
+  return word;
+}
+
+std::string line_of(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key)) return line;
+  }
+  return "";
+}
+
+/// The one child of a process that runs `program` by now, or -1.
+pid_t child_of(const Process& parent, const std::string& program) {
+  const std::string proc = "/proc/" + parent.pid_text();
+  if (read_file(proc + "/comm") != program + "\n") return -1;
+  const std::string child = last_word(read_file(proc + "/task/" + parent.pid_text() + "/children"));
+  return child.empty() ? -1 : std::stoi(child);
+}
+
+RunOptions with_tools(RunOptions options) {
+  const char* path = std::getenv("PATH");
+  options.env.emplace("PATH",
+                      build_dir() + "/bin:/usr/sbin:/sbin:" + (path ? path : "/usr/bin:/bin"));
+  return options;
+}
+
+Words numbered(int hosts) {
+  Words names;
+  for (int number = 1; number <= hosts; ++number) {
+    names.push_back("host" + std::to_string(number) + ".bed.test");
+  }
+  return names;
+}
+
+}  // namespace
+
+Guest::Guest(std::unique_ptr<Process> door) : door_(std::move(door)) {
+  const bool is_there = eventually([&] {
+    outside_ = child_of(*door_, "nsenter");
+    const std::string status = read_file("/proc/" + std::to_string(outside_) + "/status");
+    pid_ = last_word(line_of(status, "NSpid:"));
+    return !pid_.empty();
+  });
+  if (!is_there) throw std::runtime_error("a process on a host did not start");
+}
+
+Guest::~Guest() {
+  kill();
+}
+
+void Guest::signal(int number) const {
+  if (outside_ > 0) ::kill(outside_, number);
+}
+
+void Guest::kill() {
+  signal(SIGKILL);
+  if (outside_ > 0) wait();
+}
+
+int Guest::wait() {
+  outside_ = -1;
+  return door_->wait();
+}
+
+Bed::Bed(int hosts) : Bed(numbered(hosts)) {}
+
+Bed::Bed(const Words& full_names) {
+  const Result up = testing::run(words("up", full_names));
+  if (up.code != 0) throw std::runtime_error("no bed: " + up.err);
+}
+
+Bed::~Bed() {
+  testing::run(words("down", {}));
+}
+
+std::string Bed::lacking() {
+  if (!is_root()) return "root";
+  for (const char* program : {"/usr/sbin/sshd", "ssh-keygen", "ip", "nsenter", "setpriv"}) {
+    if (!has_program(program)) return program;
+  }
+  const Words bridge = {"ip", "link", "add", "bridge", "type", "bridge"};
+  Words unshare = {"unshare", "--net",  "--uts",  "--ipc",       "--mount",
+                   "--pid",   "--time", "--fork", "--mount-proc"};
+  unshare.insert(unshare.end(), bridge.begin(), bridge.end());
+  return testing::run(unshare).code == 0 ? "" : "namespaces and bridges";
+}
+
+std::string Bed::shared(const std::string& name) const {
+  return dir_ / "bed/shared/" + name;
+}
+
+std::string Bed::own(const std::string& full_name, const std::string& name) const {
+  return dir_ / "bed/hosts/" + full_name + "/" + name;
+}
+
+Result Bed::run(const std::string& host, const Words& command, RunOptions options) const {
+  Words more{host};
+  more.insert(more.end(), command.begin(), command.end());
+  return testing::run(words("exec", more), with_tools(std::move(options)));
+}
+
+Result Bed::script(const std::string& host, const std::string& text) const {
+  return run(host, {"/bin/bash", "-c", text});
+}
+
+std::unique_ptr<Guest> Bed::start(const std::string& host, const Words& command) const {
+  Words more{host};
+  more.insert(more.end(), command.begin(), command.end());
+  return std::make_unique<Guest>(
+      std::make_unique<Process>(words("exec", more), with_tools(RunOptions{})));
+}
+
+void Bed::must(const std::string& command, const std::string& host) const {
+  const Result done = testing::run(words(command, {host}));
+  if (done.code != 0) throw std::runtime_error(command + " " + host + ": " + done.err);
+}
+
+Words Bed::words(const std::string& command, const Words& more) const {
+  Words words{source_dir() + "/tests/cluster/cluster", dir_ / "bed", command};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace holdfast::testing
