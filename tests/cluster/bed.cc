@@ -39,14 +39,6 @@ RunOptions with_tools(RunOptions options) {
   return options;
 }
 
-Words numbered(int hosts) {
-  Words names;
-  for (int number = 1; number <= hosts; ++number) {
-    names.push_back("host" + std::to_string(number) + ".bed.test");
-  }
-  return names;
-}
-
 }  // namespace
 
 Guest::Guest(std::unique_ptr<Process> door) : door_(std::move(door)) {
@@ -69,6 +61,7 @@ void Guest::signal(int number) const {
 
 void Guest::kill() {
   signal(SIGKILL);
+  door_->signal(SIGCONT);  // it stopped with what it waits for
   if (outside_ > 0) wait();
 }
 
@@ -88,16 +81,23 @@ Bed::~Bed() {
   testing::run(words("down", {}));
 }
 
+Words Bed::numbered(int hosts) {
+  Words names;
+  for (int number = 1; number <= hosts; ++number) {
+    names.push_back("host" + std::to_string(number) + ".bed.test");
+  }
+  return names;
+}
+
 std::string Bed::lacking() {
   if (!is_root()) return "root";
   for (const char* program : {"/usr/sbin/sshd", "ssh-keygen", "ip", "nsenter", "setpriv"}) {
     if (!has_program(program)) return program;
   }
   const Words bridge = {"ip", "link", "add", "bridge", "type", "bridge"};
-  Words unshare = {"unshare", "--net",  "--uts",  "--ipc",       "--mount",
-                   "--pid",   "--time", "--fork", "--mount-proc"};
-  unshare.insert(unshare.end(), bridge.begin(), bridge.end());
-  return testing::run(unshare).code == 0 ? "" : "namespaces and bridges";
+  const Words within = {"unshare", "--net",  "--uts",  "--ipc",       "--mount",
+                        "--pid",   "--time", "--fork", "--mount-proc"};
+  return testing::run(within + bridge).code == 0 ? "" : "namespaces and bridges";
 }
 
 std::string Bed::shared(const std::string& name) const {
@@ -109,9 +109,7 @@ std::string Bed::own(const std::string& full_name, const std::string& name) cons
 }
 
 Result Bed::run(const std::string& host, const Words& command, RunOptions options) const {
-  Words more{host};
-  more.insert(more.end(), command.begin(), command.end());
-  return testing::run(words("exec", more), with_tools(std::move(options)));
+  return testing::run(words("exec", Words{host} + command), with_tools(std::move(options)));
 }
 
 Result Bed::script(const std::string& host, const std::string& text) const {
@@ -119,21 +117,21 @@ Result Bed::script(const std::string& host, const std::string& text) const {
 }
 
 std::unique_ptr<Guest> Bed::start(const std::string& host, const Words& command) const {
-  Words more{host};
-  more.insert(more.end(), command.begin(), command.end());
-  return std::make_unique<Guest>(
-      std::make_unique<Process>(words("exec", more), with_tools(RunOptions{})));
+  auto door = std::make_unique<Process>(words("exec", Words{host} + command), with_tools({}));
+  return std::make_unique<Guest>(std::move(door));
 }
 
-void Bed::must(const std::string& command, const std::string& host) const {
-  const Result done = testing::run(words(command, {host}));
+void Bed::sshd(const std::string& host, const Words& lines) const {
+  must("sshd", host, lines);
+}
+
+void Bed::must(const std::string& command, const std::string& host, const Words& more) const {
+  const Result done = testing::run(words(command, Words{host} + more));
   if (done.code != 0) throw std::runtime_error(command + " " + host + ": " + done.err);
 }
 
 Words Bed::words(const std::string& command, const Words& more) const {
-  Words words{source_dir() + "/tests/cluster/cluster", dir_ / "bed", command};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return Words{source_dir() + "/tests/cluster/cluster", dir_ / "bed", command} + more;
 }
 
 }  // namespace holdfast::testing

@@ -19,6 +19,11 @@ namespace holdfast::testing {
 
 using Words = std::vector<std::string>;
 
+inline Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
 /// A process on a host. Killed at the end of the scope if it still runs.
 class Guest {
  public:
@@ -48,7 +53,8 @@ class Bed {
   Bed& operator=(const Bed&) = delete;
   ~Bed();
 
-  static std::string lacking();  ///< what this machine has not, or nothing
+  static std::string lacking();      ///< what this machine has not, or nothing
+  static Words numbered(int hosts);  ///< host1.bed.test and so on
 
   /// A path in the folder that all hosts see, and in which commands run.
   std::string shared(const std::string& name = "") const;
@@ -66,11 +72,13 @@ class Bed {
   void pause(const std::string& host) const { must("pause", host); }
   void resume(const std::string& host) const { must("resume", host); }
   void rekey(const std::string& host) const { must("rekey", host); }
+  /// Further lines of its sshd_config; none: as at first.
+  void sshd(const std::string& host, const Words& lines) const;
   void power_off(const std::string& host) const { must("kill", host); }
   void power_on(const std::string& host) const { must("start", host); }
 
  private:
-  void must(const std::string& command, const std::string& host) const;
+  void must(const std::string& command, const std::string& host, const Words& more = {}) const;
   Words words(const std::string& command, const Words& more) const;
 
   TempDir dir_;
