@@ -24,6 +24,8 @@ find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(libssh 0.10 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 include(GNUInstallDirs)
 
@@ -64,7 +66,7 @@ function(holdfast_program name)
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${PROJECT_BINARY_DIR}/bin/${tool})
   endforeach()
-  set_property(GLOBAL PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

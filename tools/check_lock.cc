@@ -72,8 +72,7 @@ Exit is_stale(cli::Call& call) {
   if (!verdict) return StaleExit::free;
   if (verdict->life == Life::dead) return StaleExit::stale;
   if (verdict->life == Life::alive) return StaleExit::alive;
-  return verdict->code >= 0 ? Exit::of_program(verdict->code)
-                                      : Exit(StaleExit::unknown);
+  return verdict->code >= 0 ? Exit::of_program(verdict->code) : Exit(StaleExit::unknown);
 }
 
 Exit clean(cli::Call& call) {

@@ -25,6 +25,7 @@ struct Entry {
 constexpr Entry kTools[] = {
     {"lock_local", tools::lock_local,
      "a lock held by a process of this host, recovered when it dies"},
+    {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"check_lock", tools::check_lock,
      "a lock by any id, with a checker that tells the dead from the living"},

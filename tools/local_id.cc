@@ -38,8 +38,12 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill(cli::Call& call) {
-  return kill_and_report(call, Uid::found(call.word(0)), std::nullopt,
-                         call.has(1) ? call.word(1) : "TERM");
+  const Uid uid = Uid::found(call.word(0));
+  const auto killed =
+      identity::LocalId(disk::posix())
+          .kill(uid, std::nullopt, signal_number(call.has(1) ? call.word(1) : "TERM"),
+                call.options.patience);
+  return report_kill(call, uid, static_cast<int>(killed));
 }
 
 constexpr cli::Action kActions[] = {

@@ -141,8 +141,10 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill_owner(cli::Call& call) {
+  const int signal = signal_number(call.has(1) ? call.word(1) : "TERM");
+  const Local local(call);
   std::error_code ec;
-  const auto leaves = Local(call).lock.owner(ec);
+  const auto leaves = local.lock.owner(ec);
   if (ec) {
     call.log.error("cannot look into {}: {}", call.word(0), ec.message());
     return KillExit::unknown;
@@ -150,8 +152,8 @@ Exit kill_owner(cli::Call& call) {
   if (leaves.empty()) return KillExit::free;
   Exit last = KillExit::killed;
   for (const lock::Leaf& leaf : leaves) {
-    const Exit exit =
-        kill_and_report(call, leaf.id, leaf.record, call.has(1) ? call.word(1) : "TERM");
+    const auto killed = local.ids.kill(leaf.id, leaf.record, signal, call.options.patience);
+    const Exit exit = report_kill(call, leaf.id, static_cast<int>(killed));
     if (exit.code() >= last.code()) last = exit;
   }
   return last;

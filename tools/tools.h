@@ -7,5 +7,6 @@ int fast_lock(int argc, char** argv);
 int check_lock(int argc, char** argv);
 int local_id(int argc, char** argv);
 int lock_local(int argc, char** argv);
+int ssh_id(int argc, char** argv);
 
 }  // namespace holdfast::tools

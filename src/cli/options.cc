@@ -20,9 +20,10 @@ namespace holdfast::cli {
 namespace {
 
 bool takes_value(const std::string& option) {
-  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",   "--older-than",
-                                               "--wait",     "--grace-seconds", "--on-check-fail",
-                                               "--idhelper", "--checker"};
+  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",     "--older-than",
+                                               "--wait",     "--grace-seconds",   "--on-check-fail",
+                                               "--idhelper", "--connect-timeout", "--timeout",
+                                               "--checker"};
   return std::any_of(std::begin(kWithValue), std::end(kWithValue),
                      [&](const char* name) { return option == name; });
 }
@@ -60,16 +61,16 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   app.add_flag("--version", options.version);
   if (tool.knows & knows_strict) app.add_flag("--strict", options.strict);
   if (tool.knows & knows_dir_leaf) app.add_flag("--dir-leaf", options.dir_leaf);
-  const auto add_seconds = [&](const char* name, std::chrono::seconds& seconds) {
+  const auto add_seconds = [&](const char* name, auto& seconds) {
     app.add_option_function<std::string>(
         name, [name, &seconds](const std::string& text) { seconds = to_seconds(name, text); });
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
-  if (tool.knows & knows_grace) {
-    app.add_option_function<std::string>("--grace-seconds", [&](const std::string& text) {
-      options.grace = to_seconds("--grace-seconds", text);
-    });
+  if (tool.knows & knows_grace) add_seconds("--grace-seconds", options.grace);
+  if (tool.knows & knows_timeouts) {
+    add_seconds("--connect-timeout", options.connect);
+    add_seconds("--timeout", options.total);
   }
   // each use adds a word, whatever it looks like
   const auto add_words = [&](const char* name, std::vector<std::string>& to) {

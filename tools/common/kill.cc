@@ -4,11 +4,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "disk/disk.h"
-#include "identity/local_id.h"
-
 namespace holdfast::tools {
-namespace {
 
 int signal_number(std::string name) {
   int number = 0;
@@ -23,30 +19,24 @@ int signal_number(std::string name) {
   throw cli::UsageError("unknown signal " + name);
 }
 
-}  // namespace
-
-Exit kill_and_report(cli::Call& call, const Uid& uid, const std::optional<Record>& record,
-                     const std::string& signal) {
-  using identity::Killed;
-  switch (identity::LocalId(disk::posix())
-              .kill(uid, record, signal_number(signal), call.options.patience)) {
-    case Killed::killed:
-      call.log.info("{} got signal {}", uid.str(), signal);
-      return KillExit::killed;
-    case Killed::already_stale:
-      call.log.info("{} was dead already", uid.str());
-      return KillExit::already_stale;
-    case Killed::unknown:
-      call.log.error("cannot tell which process {} is: no signal was sent", uid.str());
-      return KillExit::unknown;
-    case Killed::still_running:
-      call.log.error("{} got signal {} and is still running", uid.str(), signal);
-      return KillExit::still_running;
-    case Killed::not_permitted:
+Exit report_kill(cli::Call& call, const Uid& uid, int code) {
+  switch (static_cast<KillExit>(code)) {
+    case KillExit::killed:
+      call.log.info("{} was signalled", uid.str());
       break;
+    case KillExit::already_stale:
+      call.log.info("{} was dead already", uid.str());
+      break;
+    case KillExit::still_running:
+      call.log.error("{} was signalled and is still running", uid.str());
+      break;
+    case KillExit::not_permitted:
+      call.log.error("not permitted to signal {}", uid.str());
+      break;
+    default:
+      call.log.error("cannot tell which process {} is: no signal was sent", uid.str());
   }
-  call.log.error("not permitted to signal {}", uid.str());
-  return KillExit::not_permitted;
+  return Exit::of_program(code);
 }
 
 }  // namespace holdfast::tools

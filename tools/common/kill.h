@@ -1,16 +1,16 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "base/record.h"
 #include "cli/tool.h"
 
 namespace holdfast::tools {
 
-/// Signals the process behind `uid` (`signal` as TERM, SIGTERM or 15) and says on stderr what came
-/// of it.
-Exit kill_and_report(cli::Call& call, const Uid& uid, const std::optional<Record>& record,
-                     const std::string& signal);
+/// TERM, SIGTERM or 15; else a UsageError.
+int signal_number(std::string name);
+
+/// Says on stderr what came of a signal to the process behind `uid`. `code` is a KillExit, or, of a
+/// process elsewhere, the SshIdExit of what came in between.
+Exit report_kill(cli::Call& call, const Uid& uid, int code);
 
 }  // namespace holdfast::tools
