@@ -2,34 +2,36 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
 namespace holdfast::testing {
 namespace {
 
-std::string last_word(const std::string& text) {
-  std::istringstream words(text);
-  std::string word;
-  while (words >> word) {
-  }
-  return word;
+Words words_of(const std::string& text) {
+  std::istringstream from(text);
+  return {std::istream_iterator<std::string>(from), {}};
 }
 
-std::string line_of(const std::string& text, const std::string& key) {
-  std::istringstream lines(text);
+/// The numbers of a process, as this machine counts and as each namespace inwards does.
+Words pids_of(const std::string& pid) {
+  std::istringstream lines(read_file("/proc/" + pid + "/status"));
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(key)) return line;
+    if (line.starts_with("NSpid:")) return words_of(line.substr(6));
   }
-  return "";
+  return {};
 }
 
-/// The one child of a process that runs `program` by now, or -1.
-pid_t child_of(const Process& parent, const std::string& program) {
-  const std::string proc = "/proc/" + parent.pid_text();
-  if (read_file(proc + "/comm") != program + "\n") return -1;
-  const std::string child = last_word(read_file(proc + "/task/" + parent.pid_text() + "/children"));
-  return child.empty() ? -1 : std::stoi(child);
+/// Of the child of an `nsenter`, once there is one.
+Words guest_pids(const std::string& door) {
+  const std::string proc = "/proc/" + door;
+  if (read_file(proc + "/comm") != "nsenter\n") return {};
+  for (const std::string& child : words_of(read_file(proc + "/task/" + door + "/children"))) {
+    Words pids = pids_of(child);
+    if (pids.size() > 1) return pids;
+  }
+  return {};
 }
 
 RunOptions with_tools(RunOptions options) {
@@ -42,13 +44,14 @@ RunOptions with_tools(RunOptions options) {
 }  // namespace
 
 Guest::Guest(std::unique_ptr<Process> door) : door_(std::move(door)) {
+  Words pids;
   const bool is_there = eventually([&] {
-    outside_ = child_of(*door_, "nsenter");
-    const std::string status = read_file("/proc/" + std::to_string(outside_) + "/status");
-    pid_ = last_word(line_of(status, "NSpid:"));
-    return !pid_.empty();
+    pids = guest_pids(door_->pid_text());
+    return !pids.empty();
   });
   if (!is_there) throw std::runtime_error("a process on a host did not start");
+  outside_ = std::stoi(pids.front());
+  pid_ = pids.back();
 }
 
 Guest::~Guest() {

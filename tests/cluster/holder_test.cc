@@ -69,11 +69,12 @@ TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
   const std::string engine = GENERATE("libssh", "ssh");
   const bool is_cut = GENERATE(true, false);
   CAPTURE(engine, is_cut);
-  const LockScene scene(engine);
+  LockScene scene(engine);
   const auto holder = scene.hold("host1");
   const std::string uid = scene.owners().at(0);
   const auto rival = scene.bed.sleeper("host2");
   is_cut ? scene.bed.cut("host1") : scene.bed.power_off("host1");
+  scene.be_impatient();
 
   scene.refused_until_noted("host2", *rival, 2);
   for (const std::string& note : scene.notes())
@@ -82,6 +83,7 @@ TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
   CHECK(scene.ssh_id("host2", {"is_stale", uid}).code == 10);
   CHECK(scene.notes().back() == LockScene::note_of_id(kHost2, uid, "SSHDEST Incompatible"));
 
+  scene.be_impatient(false);
   if (is_cut) {
     scene.bed.heal("host1");
     CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
@@ -148,14 +150,16 @@ TEST_CASE("a frozen host is waited for no longer than the time set and its holde
   NEEDS_BED();
   const std::string engine = GENERATE("libssh", "ssh");
   CAPTURE(engine);
-  const LockScene scene(engine);
+  LockScene scene(engine);
   const auto holder = scene.hold("host1");
   const auto rival = scene.bed.sleeper("host2");
   scene.bed.pause("host1");
+  scene.be_impatient();
   scene.refused_until_noted("host2", *rival, 1);
   CHECK(scene.notes().at(0) ==
         LockScene::note(kHost2, scene.owners().at(0), "SSHDEST Incompatible"));
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 10);
   scene.bed.resume("host1");
+  scene.be_impatient(false);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
 }

@@ -138,12 +138,11 @@ TEST_CASE("an answer that is cut short tells nothing", "[cluster]") {
   write_file(length, "100000");
   REQUIRE(dead.is_stale().code == 0);
   const std::string answer = read_file(dead.scene.bed.shared("answer"));
-  REQUIRE(answer.starts_with(kHost1 + "\n"));
+  const std::size_t name = answer.find(kHost1);
+  REQUIRE(name != std::string::npos);
 
-  // nothing at all is no answer; after the name of the host each cut is seen
-  write_file(length, "0");
-  CHECK(dead.is_stale().code == 10);
-  for (std::size_t at : {kHost1.size() + 3, answer.size() / 2, answer.size() - 2}) {
+  for (std::size_t at : {std::size_t{0}, std::size_t{5}, name + 3, name + kHost1.size() + 3,
+                         answer.size() / 2, answer.size() - 1}) {
     CAPTURE(answer, answer.substr(0, at));
     write_file(length, std::to_string(at));
     CHECK(dead.is_stale().code == 13);
@@ -157,12 +156,14 @@ TEST_CASE("a host that lets us in and then says nothing is given up", "[cluster]
   NEEDS_BED();
   const std::string engine = GENERATE("libssh", "ssh");
   CAPTURE(engine);
-  const DeadHolder dead(engine);
+  DeadHolder dead(engine);
   dead.scene.bed.sshd("host1", {"ForceCommand sleep 1000"});
+  dead.scene.be_impatient();
   const Result given_up = dead.is_stale();
   INFO(given_up);
   CHECK(given_up.code == 10);
   dead.scene.bed.sshd("host1", {});
+  dead.scene.be_impatient(false);
   CHECK(dead.is_stale().code == 0);
 }
 

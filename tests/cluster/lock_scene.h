@@ -19,24 +19,32 @@ inline Words lines_of(const std::string& text) {
   return lines;
 }
 
-/// Three hosts. The tools there ask other hosts through one engine, with a notifier that takes
-/// down what it is told, and give up connecting after two seconds.
+/// Three hosts, or others. The tools there ask other hosts through one engine, with a notifier that
+/// takes down what it is told.
 class LockScene {
  public:
-  explicit LockScene(std::string engine = "libssh") : LockScene(Bed::numbered(3), engine) {}
+  explicit LockScene(const std::string& engine = "libssh") : LockScene(Bed::numbered(3), engine) {}
 
-  LockScene(const Words& full_names, const std::string& engine) : bed(full_names), engine_(engine) {
+  LockScene(const Words& full_names, const std::string& engine) : bed(full_names) {
+    if (engine == "ssh") options_.env["HOLDFAST_SSH"] = "command";
     write_file(notifier(),
-               "#!/bin/sh\nprintf '[%s]' \"$@\" >> \"${0%/*}/notes\"; echo >> \"${0%/*}/notes\"\n");
+               "#!/bin/sh\n"
+               "exec >> \"${0%/*}/notes\"\n"
+               "printf '[%s]' \"$@\"; echo\n");
     boost::filesystem::permissions(notifier(), boost::filesystem::all_all);
-    for (const std::string& name : full_names)
-      write_file(bed.own(name, "home/.ssh/config"), "ConnectTimeout 2\n");
+  }
+
+  /// The tools give up a host that says nothing after two seconds, or after the usual time. Only
+  /// for hosts that are silent: the others may be slow.
+  void be_impatient(bool is_impatient = true) {
+    for (const char* limit : {"HOLDFAST_SSH_CONNECT_TIMEOUT", "HOLDFAST_SSH_TIMEOUT"}) {
+      options_.env.erase(limit);
+      if (is_impatient) options_.env[limit] = "2";
+    }
   }
 
   Result run(const std::string& host, const Words& words) const {
-    RunOptions options;
-    if (engine_ == "ssh") options.env["HOLDFAST_SSH"] = "command";
-    return bed.run(host, words, options);
+    return bed.run(host, words, options_);
   }
   Result lock_ssh(const std::string& host, const Words& words) const {
     return run(host,
@@ -126,7 +134,7 @@ class LockScene {
   const Bed bed;
 
  private:
-  const std::string engine_;
+  RunOptions options_;
 };
 
 }  // namespace holdfast::testing

@@ -74,7 +74,7 @@ TEST_CASE("a holder that hides from the user who asks is not dead", "[cluster]")
   const LockScene scene(engine);
   const auto holder = scene.hold("host1");
   const std::string uid = scene.owners().at(0);
-  write_file(scene.bed.own("host2.bed.test", "home/.ssh/config"), "ConnectTimeout 2\nUser user\n");
+  write_file(scene.bed.own("host2.bed.test", "home/.ssh/config"), "User user\n");
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
   REQUIRE(scene.bed.run("host1", {"mount", "-o", "remount,hidepid=2", "/proc"}).code == 0);
   REQUIRE(scene.bed.script("host1", "ssh user@host1.bed.test ls -d /proc/" + holder->pid()).code ==
