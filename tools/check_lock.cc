@@ -1,9 +1,8 @@
 #include <memory>
 
+#include "common/checkers.h"
 #include "common/report.h"
-#include "common/siblings.h"
 #include "disk/disk.h"
-#include "identity/command_id.h"
 #include "identity/local_id.h"
 #include "policy/check_policy.h"
 #include "tools.h"
@@ -11,23 +10,11 @@
 namespace holdfast::tools {
 namespace {
 
-using identity::Life;
-
-/// Our own local_id is asked in this process, with the holder's record at hand; any other checker
-/// is run.
-std::unique_ptr<identity::Checker> make_checker(const cli::Call& call) {
-  const auto& words = call.options.checker;
-  if (words.size() == 2 && words[1] == "is_stale" && is_own_tool(words[0], "local_id")) {
-    return std::make_unique<identity::LocalId>(disk::posix());
-  }
-  return std::make_unique<identity::CommandId>(words);
-}
-
 /// The lock, its checker, and the policy that joins them.
 struct Checked {
   explicit Checked(const cli::Call& call)
       : lock(make_lock(call)),
-        checker(make_checker(call)),
+        checker(make_checker(call, call.options.checker, identity::Output::ours)),
         policy(lock, *checker, real_clock(), call.log) {}
 
   lock::FastLock lock;
@@ -68,11 +55,7 @@ Exit is_mine(cli::Call& call) {
 }
 
 Exit is_stale(cli::Call& call) {
-  const auto verdict = Checked(call).policy.staleness();
-  if (!verdict) return StaleExit::free;
-  if (verdict->life == Life::dead) return StaleExit::stale;
-  if (verdict->life == Life::alive) return StaleExit::alive;
-  return verdict->code >= 0 ? Exit::of_program(verdict->code) : Exit(StaleExit::unknown);
+  return report_staleness(call, Checked(call).policy.staleness());
 }
 
 Exit clean(cli::Call& call) {

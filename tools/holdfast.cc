@@ -25,10 +25,16 @@ struct Entry {
 constexpr Entry kTools[] = {
     {"lock_local", tools::lock_local,
      "a lock held by a process of this host, recovered when it dies"},
-    {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
+    {"lock_ssh", tools::lock_ssh,
+     "a lock held by a process of any host of a cluster, recovered when it dies"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
+    {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"check_lock", tools::check_lock,
      "a lock by any id, with a checker that tells the dead from the living"},
+    {"hostpid_lock", tools::hostpid_lock,
+     "a lock held by a process of any host, with an id helper of your choice"},
+    {"grace_lock", tools::grace_lock,
+     "a lock by any id, with a checker that is too dear to be asked each time"},
     {"fast_lock", tools::fast_lock, "the directory lock under all of them"},
 };
 
@@ -58,7 +64,7 @@ void print_help(std::FILE* to) {
       "usage: holdfast TOOL [WORD]...\n       holdfast --help | --version\n\n",
       to);
   for (const Entry& entry : kTools) {
-    std::fprintf(to, "  %-11s %s\n", std::string(entry.name).c_str(), entry.summary);
+    std::fprintf(to, "  %-12s %s\n", std::string(entry.name).c_str(), entry.summary);
   }
   std::fputs(
       "\nEach tool is also a command of its own name; 'TOOL --help' tells its actions, 'man TOOL' "

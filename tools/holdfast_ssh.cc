@@ -173,8 +173,7 @@ Exit kill(cli::Call& call) {
                                                static_cast<int>(*signal), patience)};
   const auto reply = std::move(ssh::run({&order, 1}, settings, call.log).front());
   if (!reply.is_answered) {
-    call.log.warn("{}: {}: the signal may have been sent", uid->host, reply.why);
-    return SshIdExit::cut_short;
+    return cannot_reach(call, uid->host, reply.why + ": the signal may have been sent");
   }
   return Exit::of_program(identity::parse_kill(reply.output));
 }

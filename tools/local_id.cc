@@ -1,7 +1,6 @@
-#include "identity/local_id.h"
-
 #include "common/kill.h"
 #include "disk/disk.h"
+#include "identity/local_id_helper.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -38,12 +37,8 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill(cli::Call& call) {
-  const Uid uid = Uid::found(call.word(0));
-  const auto killed =
-      identity::LocalId(disk::posix())
-          .kill(uid, std::nullopt, signal_number(call.has(1) ? call.word(1) : "TERM"),
-                call.options.patience);
-  return report_kill(call, uid, static_cast<int>(killed));
+  return kill_and_report(call, identity::LocalIdHelper(disk::posix()), Uid::found(call.word(0)),
+                         std::nullopt, call.has(1) ? call.word(1) : "TERM");
 }
 
 constexpr cli::Action kActions[] = {

@@ -4,6 +4,7 @@
 #include "common/report.h"
 #include "disk/disk.h"
 #include "identity/local_id.h"
+#include "identity/local_id_helper.h"
 #include "policy/check_policy.h"
 #include "tools.h"
 
@@ -11,7 +12,6 @@ namespace holdfast::tools {
 namespace {
 
 using identity::Identity;
-using identity::Life;
 using identity::LocalId;
 
 /// A lock whose ids are processes of this host.
@@ -57,12 +57,7 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
   Local local(call);
   const auto identity = identify(call, local.ids);
   if (!identity) return LockExit::no_such_process;
-  if (identity->has_blank_name()) {
-    call.log.warn(
-        "WARNING: process {} has blanks in its name: a shell peer may take it for dead if it is "
-        "renamed",
-        call.word(1));
-  }
+  warn_of_blank_name(call, *identity);
   auto answer = try_lock(local, *identity);
   if (answer.outcome == lock::Outcome::contended) {
     if (const auto former = former_id(call, local)) {
@@ -130,33 +125,11 @@ Exit owner_pid_nocheck(cli::Call& call) {
 }
 
 Exit is_stale(cli::Call& call) {
-  const auto verdict = Local(call).policy.staleness();
-  if (!verdict) return StaleExit::free;
-  call.log.info("{}: {}", call.word(0), verdict->why);
-  if (verdict->life == Life::dead) return StaleExit::stale;
-  if (verdict->life == Life::alive) return StaleExit::alive;
-  call.log.warn("WARNING: {}: unable to identify live/staleness of the owner: {}", call.word(0),
-                verdict->why);
-  return StaleExit::unknown;
+  return report_staleness(call, Local(call).policy.staleness());
 }
 
 Exit kill_owner(cli::Call& call) {
-  const int signal = signal_number(call.has(1) ? call.word(1) : "TERM");
-  const Local local(call);
-  std::error_code ec;
-  const auto leaves = local.lock.owner(ec);
-  if (ec) {
-    call.log.error("cannot look into {}: {}", call.word(0), ec.message());
-    return KillExit::unknown;
-  }
-  if (leaves.empty()) return KillExit::free;
-  Exit last = KillExit::killed;
-  for (const lock::Leaf& leaf : leaves) {
-    const auto killed = local.ids.kill(leaf.id, leaf.record, signal, call.options.patience);
-    const Exit exit = report_kill(call, leaf.id, static_cast<int>(killed));
-    if (exit.code() >= last.code()) last = exit;
-  }
-  return last;
+  return kill_owners(call, identity::LocalIdHelper(disk::posix()), make_lock(call));
 }
 
 Exit clean(cli::Call& call) {

@@ -14,7 +14,7 @@ using identity::Life;
 using identity::Output;
 using identity::SshId;
 
-SshId make_ids(const cli::Call& call, Output notifier_output = Output::pass) {
+SshId make_ids(const cli::Call& call, Output notifier_output = Output::ours) {
   return SshId(
       disk::posix(),
       {call.options.notifier, notifier_output, call.options.ssh_strict, call.options.ssh_insecure},
@@ -91,14 +91,12 @@ Exit ssh_uid(cli::Call& call) {
   if (!call.has(1) || call.word(0).empty() || call.word(1).empty()) return SshIdExit::no_pid;
   std::vector<std::string> words{"ssh_uid", call.word(0), call.word(1)};
   if (call.has(2)) words.push_back(call.word(2));
-  return Exit::of_program(make_ids(call).travel(words, Output::pass).status);
+  return Exit::of_program(make_ids(call).travel(words, Output::ours).status);
 }
 
 Exit kill(cli::Call& call) {
-  const int signal = signal_number(call.has(1) ? call.word(1) : "TERM");
-  const Uid uid = uid_given(call);
-  return report_kill(call, uid,
-                     make_ids(call).kill(uid, std::nullopt, signal, call.options.patience));
+  return kill_and_report(call, make_ids(call), uid_given(call), std::nullopt,
+                         call.has(1) ? call.word(1) : "TERM");
 }
 
 constexpr cli::Action kActions[] = {

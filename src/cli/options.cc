@@ -36,17 +36,17 @@ void spell_out_info(std::vector<std::string>& words) {
   }
 }
 
-std::chrono::seconds to_seconds(const char* option, const std::string& text) {
+}  // namespace
+
+std::chrono::seconds to_seconds(std::string_view what, const std::string& text) {
   std::uint32_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, ec] = std::from_chars(text.data(), end, number);
   if (text.empty() || ec != std::errc{} || stop != end) {
-    throw UsageError(std::string(option) + " takes a number of seconds, not '" + text + "'");
+    throw UsageError(std::string(what) + " takes a number of seconds, not '" + text + "'");
   }
   return std::chrono::seconds(number);
 }
-
-}  // namespace
 
 void take_options(const Tool& tool, std::vector<std::string>& words, Options& options) {
   if (words.empty() || words.front().empty() || words.front().front() != '-') return;
@@ -63,7 +63,8 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   if (tool.knows & knows_dir_leaf) app.add_flag("--dir-leaf", options.dir_leaf);
   const auto add_seconds = [&](const char* name, auto& seconds) {
     app.add_option_function<std::string>(
-        name, [name, &seconds](const std::string& text) { seconds = to_seconds(name, text); });
+           name, [name, &seconds](const std::string& text) { seconds = to_seconds(name, text); })
+        ->take_last();
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);

@@ -132,6 +132,7 @@ int run(const Tool& tool, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Options options;
   options.level = level_from_environment();
+  if (!tool.idhelper.empty()) options.idhelper.emplace_back(tool.idhelper);
   take_leading_words(tool, words, options);
   if (options.version) {
     return answer(Log(options.level), std::string(tool.name) + " (holdfast) " + kVersion + "\n", 0);
@@ -151,6 +152,10 @@ Uid Call::id(std::size_t i) const {
   std::string why;
   if (auto id = Uid::parse(word(i), why)) return *id;
   throw UsageError(why);
+}
+
+std::chrono::seconds Call::seconds(std::size_t i) const {
+  return to_seconds("word " + std::to_string(i + 1), word(i));
 }
 
 bool Call::has_reader() const {

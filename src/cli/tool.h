@@ -69,6 +69,7 @@ struct Tool {
   unsigned knows = 0;
   bool takes_checker = false;
   bool empty_is_missing = true;  ///< an empty word counts as left out
+  std::string_view idhelper{};   ///< what stands before the words of --idhelper
 };
 
 /// One run of one action.
@@ -85,6 +86,8 @@ class Call {
   Uid id(
       std::size_t i) const;  ///< the word as an id, or a UsageError that says what is wrong with it
 
+  std::chrono::seconds seconds(std::size_t i) const;  ///< the word as a number of them, likewise
+
   void print(std::string_view line) { output_.append(line).append("\n"); }
   const std::string& output() const { return output_; }
 
@@ -100,6 +103,9 @@ class Call {
   std::vector<std::string> words_;
   std::string output_;
 };
+
+/// `text` as a number of seconds, or a UsageError that begins with `what`.
+std::chrono::seconds to_seconds(std::string_view what, const std::string& text);
 
 /// Parses, runs the action, writes its answer. The only place that catches.
 int run_tool(const Tool& tool, int argc, char** argv);

@@ -58,6 +58,8 @@ class Disk {
   virtual std::error_code write(Handle& file, std::string_view text) = 0;
   virtual std::error_code close(
       Handle& file) = 0;  ///< the last word of a network filesystem on what was written
+  /// Dates a folder or file now, by the clock of the filesystem: a server's, not this host's.
+  virtual std::error_code touch(const At& at) = 0;
 
   // Looking. Names come unsorted, without "." and "..".
   virtual std::error_code open_dir(const At& at, Handle& dir) = 0;

@@ -76,6 +76,9 @@ class PosixDisk final : public Disk {
     return whole ? std::error_code{} : std::make_error_code(std::errc::no_space_on_device);
   }
   std::error_code close(Handle& file) override { return ok_or_errno(::close(file.release())); }
+  std::error_code touch(const At& at) override {
+    return ok_or_errno(utimensat(fd_of(at), at.name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
+  }
 
   std::error_code open_dir(const At& at, Handle& dir) override {
     return open(at, O_PATH | O_DIRECTORY, dir);

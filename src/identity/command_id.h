@@ -12,7 +12,7 @@ namespace holdfast::identity {
 /// included, does not. A status from 10 up counts as "cannot tell".
 class CommandId final : public Checker {
  public:
-  explicit CommandId(std::vector<std::string> words, Output output = Output::pass)
+  explicit CommandId(std::vector<std::string> words, Output output = Output::ours)
       : words_(std::move(words)), output_(output) {}
 
   Verdict check(const Uid& id, const std::optional<Record>& record) const override;

@@ -111,9 +111,12 @@ Ran run_program(const std::vector<std::string>& words, Output output,
     in.emplace();
     posix_spawn_file_actions_adddup2(&actions, in->read.fd(), STDIN_FILENO);
   }
-  if (output == Output::capture) {
+  if (output == Output::captured || output == Output::captured_quietly) {
     out.emplace();
     posix_spawn_file_actions_adddup2(&actions, out->write.fd(), STDOUT_FILENO);
+  }
+  if (output == Output::captured_quietly) {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   }
   if (output == Output::to_stderr) {
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
@@ -137,6 +140,7 @@ Ran run_program(const std::vector<std::string>& words, Output output,
     exchange(in ? std::move(in->write) : Handle(), input.value_or(""),
              out ? std::move(out->read) : Handle(), ran.output);
   }
+  ran.output.erase(ran.output.find_last_not_of('\n') + 1);
   ran.status = status_of(child);
   return ran;
 }

@@ -6,21 +6,22 @@
 
 namespace holdfast::identity {
 
-/// Where the output of a program goes.
+/// Where the standard output of a program goes. Its errors go where ours go.
 enum class Output {
-  pass,       ///< where ours goes
-  capture,    ///< into Ran::output
-  to_stderr,  ///< where our errors go: stdout is for answers of our own
+  ours,
+  to_stderr,
+  captured,
+  captured_quietly,  ///< and what it says on its standard error is dropped
 };
 
 struct Ran {
-  int status = 127;  ///< as a shell would have it; 127 if it could not be run
-  std::string output{};
+  int status = 127;      ///< as a shell has it: 127 if there is no such program, 128 + signal
+  std::string output{};  ///< if it was captured: without the newlines at its end
 };
 
-/// Runs a program to its end. No shell is involved: an id is one word, whatever is in it. With an
+/// Runs a program to its end. No shell is involved: a word is one word, whatever is in it. With an
 /// input the program reads that, else what we would.
-Ran run_program(const std::vector<std::string>& words, Output output = Output::pass,
+Ran run_program(const std::vector<std::string>& words, Output output = Output::ours,
                 const std::optional<std::string>& input = std::nullopt);
 
 /// The path of a program that was installed together with this one.

@@ -100,7 +100,7 @@ std::vector<Verdict> SshId::ask(std::span<const Subject> subjects) const {
   if (subjects.empty()) return {};
   std::string input;
   for (const Subject& subject : subjects) input += to_line(subject);
-  const Ran ran = travel({"are_stale"}, Output::capture, input);
+  const Ran ran = travel({"are_stale"}, Output::captured, input);
   const auto lines = split(ran.output, "\n", true);
   std::vector<Verdict> verdicts;
   verdicts.reserve(subjects.size());
@@ -180,7 +180,7 @@ Told SshId::hostid(const Uid& uid) const {
 }
 
 int SshId::is_host_compatible(const std::string& host) const {
-  return travel({"is_host_compatible", host}, Output::pass).status;
+  return travel({"is_host_compatible", host}, Output::ours).status;
 }
 
 int SshId::kill(const Uid& uid, const std::optional<Record>& record, int signal,
@@ -190,7 +190,7 @@ int SshId::kill(const Uid& uid, const std::optional<Record>& record, int signal,
     return static_cast<int>(local_.kill(uid, record, signal, patience));
   }
   return travel({"--wait", std::to_string(patience.count()), "kill", std::to_string(signal)},
-                Output::pass, to_line(Subject{uid, record}))
+                Output::ours, to_line(Subject{uid, record}))
       .status;
 }
 

@@ -27,7 +27,7 @@ class SshId final : public Checker, public IdHelper {
  public:
   struct Settings {
     std::vector<std::string> notifier{};  ///< none: the message goes to the log
-    Output notifier_output = Output::pass;
+    Output notifier_output = Output::ours;
     bool is_strict = false;    ///< only hosts with a known key
     bool is_insecure = false;  ///< any key
   };

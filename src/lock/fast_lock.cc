@@ -128,7 +128,7 @@ Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
     again = false;
     // others may build there, a second task of this id too
     (void)disk_.remove_dir(Layout::scratch(proposal.build, id));
-    (void)disk_.remove_dir(Layout::build_itself(proposal.build));
+    answer.is_alone = !disk_.remove_dir(Layout::build_itself(proposal.build));
   }
   disk::close_together({&proposal.build, &proposal.scratch, &proposal.seen, &proposal.leaf});
   return answer;
@@ -473,8 +473,21 @@ bool FastLock::is_mine(const Uid& id, const std::string& nonce) const {
   return is_alone && (nonce.empty() || has_nonce(id, nonce).value_or(false));
 }
 
+std::vector<Uid> FastLock::ids_in_use(std::error_code& ec) const {
+  std::vector<std::string> owners;
+  std::vector<std::string> proposers;
+  ec = list(at_.owner(), owners);
+  if (is_nothing(ec)) ec.clear();
+  if (!ec) ec = list(at_.build(), proposers);
+  if (is_nothing(ec)) ec.clear();
+  return ids_among(std::move(owners), proposers);
+}
+
 std::vector<Uid> FastLock::ids_in_use() const {
-  return ids_among(must_list(at_.owner()), must_list(at_.build()));
+  std::error_code ec;
+  auto ids = ids_in_use(ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + path().native());
+  return ids;
 }
 
 void FastLock::clean_stale_ids(std::span<const Uid> ids) {
@@ -519,15 +532,15 @@ void FastLock::sweep(std::chrono::system_clock::time_point now, std::chrono::sec
     }
   }
   std::vector<std::string> owners;
-  const std::error_code listed = list(at_.owner(), owners);
+  Handle in_use;
+  (void)disk_.open_dir(at_.in_use(), in_use);
+  const auto marked = in_use.is_open() ? names_in(at_.in_use()) : std::vector<std::string>{};
+  const std::error_code listed = list(at_.owner(), owners);  // after the marks: none comes first
   const bool is_known = !listed || is_nothing(listed);
   const std::vector<Uid> ids = ids_among(owners, names_in(at_.build()));
-  Handle in_use;
-  if (is_known && !disk_.open_dir(at_.in_use(), in_use)) {
-    for (const std::string& name : names_in(at_.in_use())) {
-      if (!std::binary_search(ids.begin(), ids.end(), Uid::found(name)))
-        (void)disk_.remove_dir({in_use, name});
-    }
+  for (const std::string& name : marked) {
+    if (is_known && !std::binary_search(ids.begin(), ids.end(), Uid::found(name)))
+      (void)disk_.remove_dir({in_use, name});
   }
   Handle owner;
   if (std::all_of(owners.begin(), owners.end(), Layout::is_silly) &&

@@ -11,6 +11,7 @@
 #include "base/uid.h"
 #include "disk/disk.h"
 #include "lock/layout.h"
+#include "lock/marks.h"
 
 namespace holdfast::lock {
 
@@ -26,9 +27,10 @@ enum class Outcome {
 
 struct Answer {
   Outcome outcome;
-  std::string why;       ///< for people; empty where the outcome says it all
-  bool is_gone = false;  ///< unlock: the lock directory went with it, nobody else is there
-  std::string nonce{};   ///< lock: of this hold; none with a folder leaf
+  std::string why;  ///< for people; empty where the outcome says it all
+  /// Nobody else was seen: unlock removed the whole lock directory, lock the folder of attempts.
+  bool is_alone = false;
+  std::string nonce{};  ///< lock: of this hold; none with a folder leaf
 };
 
 /// One entry of owner/, or of a proposal.
@@ -85,7 +87,11 @@ class FastLock {
   bool is_mine(const Uid& id, const std::string& nonce = {}) const;
 
   /// Holders and proposers, sorted, each once.
+  std::vector<Uid> ids_in_use(std::error_code& ec) const;
   std::vector<Uid> ids_in_use() const;
+
+  /// When each of them was last seen alive or asked about: for policies with dear checks.
+  Marks marks() const { return {disk_, at_}; }
 
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
   void clean_stale_ids(std::span<const Uid> ids);

@@ -48,6 +48,9 @@ class Layout {
     return {scratch, std::string(kOwner) + "/" + id.str()};
   }
 
+  // Below a handle on in_use/.
+  static disk::At mark(const disk::Handle& in_use, const Uid& id) { return {in_use, id.str()}; }
+
   static bool is_gone(const std::string& name) { return name.starts_with(kGone); }
   /// What an NFS client leaves in place of an unlinked open file.
   static bool is_silly(const std::string& name) { return name.starts_with(".nfs"); }

@@ -1,6 +1,6 @@
 /// check_lock as a shell user meets it.
 
-#include "session.h"
+#include "court.h"
 
 using namespace holdfast::testing;
 using Catch::Contains;
@@ -11,23 +11,6 @@ using Catch::StartsWith;
 namespace {
 
 const Tree kHeldByA = {"owner/", "owner/a"};
-
-/// A session with a checker ./judge that calls stale whoever is listed in ./dead, one per line. It
-/// notes its words in ./asked, a line per call with '|' after each word, before it judges.
-class Court : public Session {
- public:
-  Court() {
-    must(
-        "touch dead asked; cat > judge <<'END'\n"
-        "#!/bin/bash\n"
-        "{ printf '%s|' \"$@\"; echo; } >> asked\n"
-        "grep -qxF -e \"${@: -1}\" dead\n"
-        "END\n"
-        "chmod +x judge");
-  }
-  void condemn(const std::string& id) const { must("echo '" + id + "' >> dead"); }
-  std::string asked() const { return read_file(path("asked")); }
-};
 
 }  // namespace
 

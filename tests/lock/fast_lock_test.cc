@@ -46,7 +46,7 @@ TEST_CASE_METHOD(Fixture, "a lock and its unlock leave nothing behind", "[lock]"
   REQUIRE(take("a") == Outcome::held);
   const auto answer = lock.unlock(uid("a"));
   CHECK(answer.outcome == Outcome::released);
-  CHECK(answer.is_gone);
+  CHECK(answer.is_alone);
   CHECK_FALSE(bfs::exists(path));
 }
 

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
-#include <set>
 #include <thread>
 
 #include "identity/command_id.h"
 #include "identity/local_id.h"
+#include "oracle.h"
 #include "support/fault_disk.h"
 #include "support/lock_dir.h"
 #include "support/process.h"
@@ -23,23 +23,6 @@ using identity::Life;
 namespace bfs = boost::filesystem;
 
 namespace {
-
-/// Knows who is dead, and counts how often it is asked.
-class Oracle final : public identity::Checker {
- public:
-  std::set<std::string> dead;
-  std::set<std::string> unknown;
-  mutable int asked = 0;
-
-  identity::Verdict check(const Uid& id, const std::optional<Record>&) const override {
-    ++asked;
-    if (dead.count(id.str())) return {Life::dead, "dead"};
-    if (unknown.count(id.str())) return {Life::unknown, "who knows"};
-    return {Life::alive, "alive"};
-  }
-  bool reads_records() const override { return true; }
-  bool is_cheap() const override { return true; }
-};
 
 struct Fixture {
   TempDir dir;

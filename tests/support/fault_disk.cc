@@ -71,6 +71,9 @@ std::error_code FaultDisk::write(Handle& file, std::string_view text) {
 std::error_code FaultDisk::close(Handle& file) {
   return change("close", "", [&] { return real_.close(file); });
 }
+std::error_code FaultDisk::touch(const At& at) {
+  return change("touch", at.name, [&] { return real_.touch(at); });
+}
 std::error_code FaultDisk::open_dir(const At& at, Handle& dir) {
   return call(
       "open_dir", at.name, [&] { return real_.open_dir(at, dir); }, [&] { dir = Handle(); });

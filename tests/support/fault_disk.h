@@ -45,6 +45,7 @@ class FaultDisk final : public disk::Disk {
   std::error_code create(const disk::At& at, disk::Handle& file) override;
   std::error_code write(disk::Handle& file, std::string_view text) override;
   std::error_code close(disk::Handle& file) override;
+  std::error_code touch(const disk::At& at) override;
   std::error_code open_dir(const disk::At& at, disk::Handle& dir) override;
   std::error_code open_file(const disk::At& at, disk::Handle& file) override;
   std::error_code read(disk::Handle& file, std::string& text, std::size_t limit) override;

@@ -6,6 +6,7 @@
 
 namespace holdfast::tools {
 
+using identity::Life;
 using lock::Outcome;
 
 namespace {
@@ -52,6 +53,26 @@ Exit report_unlock(cli::Call& call, const lock::Answer& answer) {
   if (answer.outcome == Outcome::released) return LockExit::ok;
   call.log.error("{}", answer.why);
   return LockExit::contended;
+}
+
+Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& verdict) {
+  if (!verdict) return StaleExit::free;
+  call.log.info("{}: {}", call.word(0), verdict->why);
+  if (verdict->life == Life::dead) return StaleExit::stale;
+  if (verdict->life == Life::alive) return StaleExit::alive;
+  if (!verdict->is_told) {
+    call.log.warn("WARNING: {}: unable to identify live/staleness of the owner: {}", call.word(0),
+                  verdict->why);
+  }
+  return verdict->code >= 0 ? Exit::of_program(verdict->code) : Exit(StaleExit::unknown);
+}
+
+void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity) {
+  if (!identity.has_blank_name()) return;
+  call.log.warn(
+      "WARNING: process {} has blanks in its name: a shell peer may take it for dead if it is "
+      "renamed",
+      call.word(1));
 }
 
 Exit print_owner(cli::Call& call, const std::vector<lock::Leaf>& leaves) {

@@ -1,9 +1,12 @@
 /// What the lock tools have in common when they tell an outcome to the caller.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "cli/tool.h"
+#include "identity/checker.h"
+#include "identity/identity.h"
 #include "lock/fast_lock.h"
 
 namespace holdfast::tools {
@@ -15,8 +18,14 @@ Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
 /// Of unlock().
 Exit report_unlock(cli::Call& call, const lock::Answer& answer);
 
+/// Of staleness(): what `is_stale` exits with.
+Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& verdict);
+
 /// The ids on stdout, one per line.
 Exit print_owner(cli::Call& call, const std::vector<lock::Leaf>& leaves);
+
+/// Before a lock by a process whose name a shell peer cannot cope with.
+void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity);
 
 lock::FastLock make_lock(const cli::Call& call);  ///< on word 0
 

@@ -1,0 +1,103 @@
+#include "policy/recovery.h"
+
+#include <algorithm>
+
+namespace holdfast::policy {
+
+using identity::Life;
+using identity::Verdict;
+using lock::Leaf;
+
+namespace {
+
+bool contains(std::span<const Uid> ids, const Uid& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace
+
+std::optional<Verdict> Recovery::staleness() const {
+  std::optional<Verdict> worst;
+  const auto weight = [](Life life) {
+    return life == Life::dead ? 0 : life == Life::unknown ? 1 : 2;
+  };
+  std::error_code ec;
+  for (Verdict& verdict : judge(lock_.owner(ec))) {
+    if (!worst || weight(verdict.life) > weight(worst->life)) worst = std::move(verdict);
+  }
+  if (ec) worst = {Life::unknown, ec.message()};
+  return worst;
+}
+
+std::vector<Uid> Recovery::clean_stale_owner() {
+  std::vector<Uid> dead = dead_among(holders());
+  for (const Uid& id : dead) log_.info("recovery needed for {}", id.str());
+  if (!dead.empty()) lock_.clean_stale_ids(dead);
+  return dead;
+}
+
+void Recovery::clean_stale() {
+  clean_stale_owner();
+  clean_proposals(dead_among(lock_.proposals()));
+}
+
+std::vector<Uid> Recovery::clean_stale(std::span<const Uid> ids) {
+  std::vector<Leaf> leaves = holders();
+  std::erase_if(leaves, [&](const Leaf& leaf) { return !contains(ids, leaf.id); });
+  std::vector<Uid> holding;
+  holding.reserve(leaves.size());
+  for (const Leaf& leaf : leaves) holding.push_back(leaf.id);
+  for (Leaf& leaf : lock_.proposals()) {
+    if (contains(ids, leaf.id) && !contains(holding, leaf.id)) leaves.push_back(std::move(leaf));
+  }
+  std::vector<Uid> dead = dead_among(leaves);
+  const auto proposers = std::stable_partition(
+      dead.begin(), dead.end(), [&](const Uid& id) { return contains(holding, id); });
+  if (proposers != dead.begin()) lock_.clean_stale_ids({dead.begin(), proposers});
+  for (auto id = dead.begin(); id != proposers; ++id) log_.info("cleaned stale id {}", id->str());
+  clean_proposals({proposers, dead.end()});
+  return dead;
+}
+
+void Recovery::clean_proposals(const std::vector<Uid>& dead) {
+  if (dead.empty()) return;
+  lock_.clean_proposals(dead);
+  for (const Uid& id : dead) log_.info("cleaned stale id {}", id.str());
+}
+
+std::vector<Leaf> Recovery::holders() const {
+  std::error_code ec;
+  auto leaves = lock_.owner(ec);
+  if (ec)
+    log_.warn("WARNING: {}: cannot see who holds it: {}", lock_.path().native(), ec.message());
+  return leaves;
+}
+
+std::vector<Uid> Recovery::dead_among(std::span<const Leaf> leaves) const {
+  const auto verdicts = judge(leaves);
+  std::vector<Uid> dead;
+  dead.reserve(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (verdicts[i].life == Life::dead) dead.push_back(leaves[i].id);
+    if (verdicts[i].life != Life::unknown || verdicts[i].is_told) continue;
+    log_.warn("WARNING: {}: unable to identify live/staleness for {}: {}", lock_.path().native(),
+              leaves[i].id.str(), verdicts[i].why);
+  }
+  return dead;
+}
+
+std::vector<Verdict> Recovery::judge(std::span<const Leaf> leaves) const {
+  if (leaves.empty()) return {};
+  std::vector<identity::Subject> subjects;
+  subjects.reserve(leaves.size());
+  for (const Leaf& leaf : leaves) subjects.push_back({leaf.id, leaf.record});
+  auto verdicts = checker_.check_all(subjects);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (verdicts[i].life == Life::dead && !leaves[i].is_readable && checker_.reads_records()) {
+      verdicts[i] = {Life::unknown, "its record cannot be read"};
+    }
+  }
+  return verdicts;
+}
+
+}  // namespace holdfast::policy

@@ -1,0 +1,254 @@
+#include <memory>
+#include <optional>
+
+#include "common/checkers.h"
+#include "common/kill.h"
+#include "common/report.h"
+#include "identity/id_helper.h"
+#include "policy/grace_policy.h"
+#include "tools.h"
+
+namespace holdfast::tools {
+namespace {
+
+using identity::Identity;
+using identity::Life;
+using identity::Output;
+using identity::Told;
+
+constexpr std::chrono::seconds kGrace{10};
+
+/// The word after the pid, or else --grace-seconds.
+std::chrono::seconds grace_given(const cli::Call& call) {
+  return call.has(2) && !call.word(2).empty() ? call.seconds(2)
+                                              : call.options.grace.value_or(kGrace);
+}
+
+/// A lock whose ids are processes of hosts, made by the id helper.
+struct Cluster {
+  explicit Cluster(const cli::Call& call)
+      : ids(make_id_helper(call)),
+        checker(make_checker(call, checker_words(call), Output::to_stderr)),
+        lock(make_lock(call)),
+        policy(lock, *checker, grace_given(call), call.log) {}
+
+  std::unique_ptr<identity::IdHelper> ids;
+  std::unique_ptr<identity::Checker> checker;
+  lock::FastLock lock;
+  policy::GracePolicy policy;
+};
+
+std::optional<Identity> identify(const cli::Call& call, const identity::IdHelper& ids) {
+  const std::string given = call.has(1) ? call.word(1) : "";
+  std::string why;
+  auto identity = ids.identify(given, why);
+  if (!identity) {
+    call.log.error("obtaining UID for ID({})", given);
+    call.log.error("{}", why);
+  }
+  return identity;
+}
+
+/// The process given.
+struct Given {
+  Uid uid;
+  bool is_by_pid;
+};
+
+/// By its pid, or spelt out.
+std::optional<Given> id_given(const cli::Call& call, const identity::IdHelper& ids) {
+  const bool is_number =
+      call.has(1) && call.word(1).find_first_not_of("0123456789") == std::string::npos;
+  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1), false};
+  const auto identity = identify(call, ids);
+  return identity ? std::optional(Given{identity->uid, true}) : std::nullopt;
+}
+
+/// Another id under which the process `self`, given by its pid, holds the lock: the text of its id
+/// changes when the clock is stepped or the process takes a name with blanks.
+std::optional<Uid> former_id(const cli::Call& call, const Cluster& cluster, const Uid& self) {
+  const std::string& pid = call.word(1);
+  const auto is_same = [](const Told& a, const Told& b) {
+    return a.code == b.code && a.text == b.text;
+  };
+  std::error_code ec;  // whoever cannot look finds none
+  for (const lock::Leaf& leaf : cluster.lock.owner(ec)) {
+    if (leaf.id == self || leaf.id.str().find(pid) == std::string::npos) continue;
+    if (cluster.ids->pid(leaf.id).text == pid &&
+        is_same(cluster.ids->hostid(leaf.id), cluster.ids->hostid(self)) &&
+        cluster.checker->check(leaf.id, leaf.record).life == Life::alive) {
+      return leaf.id;
+    }
+  }
+  return std::nullopt;
+}
+
+template <class TryLock>
+Exit lock_with(cli::Call& call, TryLock try_lock) {
+  Cluster cluster(call);
+  const auto identity = identify(call, *cluster.ids);
+  if (!identity) return LockExit::no_such_process;
+  warn_of_blank_name(call, *identity);
+  auto answer = try_lock(cluster, *identity);
+  if (answer.outcome == lock::Outcome::contended) {
+    if (const auto former = former_id(call, cluster, identity->uid)) {
+      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
+    }
+  }
+  return report_lock(call, cluster.lock, identity->uid, answer);
+}
+
+Exit lock(cli::Call& call) {
+  return lock_with(
+      call, [](Cluster& c, const Identity& self) { return c.policy.lock(self.uid, self.record); });
+}
+
+Exit lock_check(cli::Call& call) {
+  const auto aloud = make_checker(call, checker_words(call), Output::ours);
+  return lock_with(call, [&](Cluster& c, const Identity& self) {
+    return c.policy.lock_check(self.uid, self.record, *aloud);
+  });
+}
+
+Exit fast_lock(cli::Call& call) {
+  return lock_with(
+      call, [](Cluster& c, const Identity& self) { return c.lock.lock(self.uid, self.record); });
+}
+
+Exit unlock(cli::Call& call) {
+  Cluster cluster(call);
+  const auto given = id_given(call, *cluster.ids);
+  if (!given) return LockExit::no_such_process;
+  auto answer = cluster.policy.unlock(given->uid);
+  if (answer.outcome == lock::Outcome::not_mine && given->is_by_pid) {
+    if (const auto former = former_id(call, cluster, given->uid))
+      answer = cluster.policy.unlock(*former);
+  }
+  return report_unlock(call, answer);
+}
+
+Exit is_mine(cli::Call& call) {
+  const Cluster cluster(call);
+  const auto given = id_given(call, *cluster.ids);
+  if (!given) return LockExit::no_such_process;
+  if (cluster.lock.is_mine(given->uid)) return LockExit::ok;
+  if (!given->is_by_pid) return LockExit::contended;
+  const auto former = former_id(call, cluster, given->uid);
+  return former && cluster.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
+}
+
+Exit owner(cli::Call& call) {
+  return print_owner(call, make_lock(call).owner());
+}
+
+/// A field of a single owner. The id helper has its own word for "no id".
+Exit print_field(cli::Call& call, Told (identity::IdHelper::*field)(const Uid&) const) {
+  const auto leaves = make_lock(call).owner();
+  const Uid uid = leaves.size() == 1 ? leaves[0].id : Uid::found("");
+  const Told told = (*make_id_helper(call).*field)(uid);
+  if (told.code == 0) call.print(told.text);
+  return Exit::of_program(told.code);
+}
+
+Exit owner_pid(cli::Call& call) {
+  return print_field(call, &identity::IdHelper::pid);
+}
+Exit owner_hostid(cli::Call& call) {
+  return print_field(call, &identity::IdHelper::hostid);
+}
+
+Exit is_host_compatible(cli::Call& call) {
+  return Exit::of_program(make_id_helper(call)->is_host_compatible(call.word(0)));
+}
+
+Exit is_stale(cli::Call& call) {
+  return report_staleness(call, Cluster(call).policy.staleness());
+}
+
+Exit kill_owner(cli::Call& call) {
+  return kill_owners(call, *make_id_helper(call), make_lock(call));
+}
+
+Exit clean(cli::Call& call) {
+  return Cluster(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+}
+
+constexpr cli::Action kActions[] = {
+    {"lock", "<lock_path> <pid> [grace_seconds]", 1, lock},
+    {"lock_check", "<lock_path> <pid>", 1, lock_check},
+    {"fast_lock", "<lock_path> <pid>", 1, fast_lock},
+    {"unlock", "<lock_path> <pid|uid> [grace_seconds]", 1, unlock},
+    {"owner", "<lock_path> > uid", 1, owner},
+    {"owner_pid", "<lock_path> > pid", 1, owner_pid},
+    {"owner_hostid", "<lock_path> > hostid", 1, owner_hostid},
+    {"is_mine", "<lock_path> <pid|uid>", 1, is_mine},
+    {"is_host_compatible", "<host>", 1, is_host_compatible},
+    {"is_stale", "<lock_path>", 1, is_stale},
+    {"kill_owner", "<lock_path> [signal]", 1, kill_owner},
+    {"clean", "<lock_path>", 1, clean},
+};
+
+constexpr const char* kText =
+    "    A lock held by a process of any host that shares the filesystem. Who made the id of the\n"
+    "    holder, the id helper, is asked whether that process lives: at most once in a grace (10 "
+    "s\n"
+    "    unless given), whichever host asks.\n"
+    "\n"
+    "    'lock' may be called in a loop. One that cleans a dead holder has itself failed already:\n"
+    "    the next one gets the lock. 'lock_check' asks about the holder at once, and tries again.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), or not held (unlock); 2 could not be tried\n"
+    "          (stderr says why), 10 usage, 12 lock spread over two filesystems, 14 answer not\n"
+    "          written, 20 held by this very process, or no such process, or no owner;\n"
+    "          'clean' is 0 if nothing is left, 1 if it is in use; 'is_stale' is 0 dead, 1 alive,\n"
+    "          2 free, 10 and up cannot tell; 'kill_owner' is 0 killed, 1 was dead already, 2 "
+    "free,\n"
+    "          10 and up why not.\n";
+
+constexpr const char* kSshText =
+    "    A lock held by a process of any host that shares the filesystem. A script says\n"
+    "\n"
+    "        lock_ssh lock /shared/gc.lock $$ || exit\n"
+    "        trap 'lock_ssh unlock /shared/gc.lock $$' EXIT\n"
+    "\n"
+    "    and if it dies without unlocking, those who ask again get the lock after a grace (10 s "
+    "unless\n"
+    "    given) and a look at its host over ssh. A host that cannot be asked is never taken for "
+    "dead.\n"
+    "    'lock_check' asks about the holder at once, and tries again.\n"
+    "\n"
+    "    --on-check-fail, once per word, names a command that is run as\n"
+    "    '<word>... <lock> <checking host> <uid> <message>' when nobody can tell.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), or not held (unlock); 2 could not be tried\n"
+    "          (stderr says why), 10 usage, 12 lock spread over two filesystems, 14 answer not\n"
+    "          written, 20 held by this very process, or no such process, or no owner;\n"
+    "          'clean' is 0 if nothing is left, 1 if it is in use; 'is_stale' is 0 dead, 1 alive,\n"
+    "          2 free, 10 its host gives no answer, 11 another host answers, 13 the answer does "
+    "not\n"
+    "          tell; 'kill_owner' is 0 killed, 1 was dead already, 2 free, 10, 11, 13 as before,\n"
+    "          15 did not die in time, 16 not permitted.\n";
+
+constexpr unsigned kKnows = cli::knows_dir_leaf | cli::knows_age | cli::knows_patience |
+                            cli::knows_grace | cli::knows_notifier;
+
+}  // namespace
+
+int hostpid_lock(int argc, char** argv) {
+  return cli::run_tool({.name = "hostpid_lock",
+                        .text = kText,
+                        .actions = kActions,
+                        .knows = kKnows | cli::knows_helpers},
+                       argc, argv);
+}
+
+int lock_ssh(int argc, char** argv) {
+  return cli::run_tool({.name = "lock_ssh",
+                        .text = kSshText,
+                        .actions = kActions,
+                        .knows = kKnows | cli::knows_helpers | cli::knows_ssh,
+                        .idhelper = kOurSshId},
+                       argc, argv);
+}
+
+}  // namespace holdfast::tools
