@@ -65,8 +65,9 @@ class Signals {
 /// Feeds and drains at once: neither side may wait for the other for ever.
 void exchange(Handle to, std::string_view input, Handle from, std::string& output) {
   if (to.is_open()) fcntl(to.fd(), F_SETFL, O_NONBLOCK);
-  while (to.is_open() || from.is_open()) {
+  for (;;) {
     if (to.is_open() && input.empty()) to = Handle();
+    if (!to.is_open() && !from.is_open()) return;
     std::array<pollfd, 2> ends{
         {{from.is_open() ? from.fd() : -1, POLLIN, 0}, {to.is_open() ? to.fd() : -1, POLLOUT, 0}}};
     if (poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return;
