@@ -101,9 +101,9 @@ std::unique_ptr<Holder> make(const std::string& lock, const std::string& id) {
   return std::make_unique<T>(lock, id);
 }
 
-const Kind kLibrary{"library", 25, make<LibraryHolder>};
-const Kind kShell{"shell", 25, make<ShellHolder>};
-const Kind kTool{"tool", 3, make<ToolHolder>};
+const Kind kLibrary{"library", 15, make<LibraryHolder>};
+const Kind kShell{"shell", 15, make<ShellHolder>};
+const Kind kTool{"tool", 2, make<ToolHolder>};
 
 /// What all contenders see, whatever their NFS shows them.
 struct Board {
@@ -296,7 +296,7 @@ TEST_CASE("contenders on all hosts never hold together and nobody starves", "[nf
 
 TEST_CASE("holders that die are cleaned from any host while others contend", "[nfs][race]") {
   Race race("deaths", {kLibrary, kShell, kLibrary});
-  race.kills = 12;
+  race.kills = 10;
   race.run();
   CHECK(race.killed_holders >= 4);
   race.check_clean();
