@@ -95,7 +95,7 @@ constexpr const char* kText =
     "left\n"
     "    in peace for a grace after each check, whoever made it.\n"
     "\n"
-    "    <stale_checker> is <cmd [--checker-arg arg]...>: run as 'cmd arg... id', it exits with 0 "
+    "    <stale_checker> is <cmd [-s|--checker-arg arg]...>: run as 'cmd arg... id', it exits with 0 "
     "if\n"
     "    the id is stale and with anything else if it lives or cannot tell.\n"
     "\n"
