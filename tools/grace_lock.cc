@@ -91,24 +91,20 @@ constexpr cli::Action kActions[] = {
 };
 
 constexpr const char* kText =
-    "    A fast_lock that recovers from holders which died, for checks that are dear: an id is "
-    "left\n"
-    "    in peace for a grace after each check, whoever made it.\n"
+    "    A fast_lock that recovers from holders which died, for checks that are dear: an id is\n"
+    "    left in peace for a grace after each check, whoever made it.\n"
     "\n"
-    "    <stale_checker> is <cmd [--checker-arg arg]...>: run as 'cmd arg... id', it exits with 0 "
-    "if\n"
-    "    the id is stale and with anything else if it lives or cannot tell.\n"
+    "    <stale_checker> is <cmd [-s|--checker-arg arg]...>: run as 'cmd arg... id', it exits\n"
+    "    with 0 if the id is stale and with anything else if it lives or cannot tell.\n"
     "\n"
     "    'lock' may be called in a loop. One that cleans a dead holder has itself failed already:\n"
     "    the next one gets the lock. 'lock_check' asks about the holder at once, and tries again.\n"
-    "    Without a grace (--grace-seconds, GRACE_SECONDS) every id may be asked about at any "
-    "time.\n"
+    "    Without a grace (--grace-seconds, GRACE_SECONDS) any id may be asked about at any time.\n"
     "\n"
     "    Exit: 0 done, 1 held by another (try again), or not held (unlock); 2 could not be tried\n"
     "          (stderr says why), 10 usage, 12 lock spread over two filesystems, 14 answer not\n"
-    "          written, 20 held by this very id; 'clean' is 0 if nothing is left, 1 if it is in "
-    "use;\n"
-    "          'is_stale' is 0 stale, 1 alive, 2 free, 10 and up: the checker cannot tell.\n";
+    "          written, 20 held by this very id; 'clean' is 0 if nothing is left, 1 if it is in\n"
+    "          use; 'is_stale' is 0 stale, 1 alive, 2 free, 10 and up: the checker cannot tell.\n";
 
 }  // namespace
 

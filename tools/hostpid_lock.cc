@@ -190,9 +190,8 @@ constexpr cli::Action kActions[] = {
 
 constexpr const char* kText =
     "    A lock held by a process of any host that shares the filesystem. Who made the id of the\n"
-    "    holder, the id helper, is asked whether that process lives: at most once in a grace (10 "
-    "s\n"
-    "    unless given), whichever host asks.\n"
+    "    holder, the id helper, is asked whether that process lives: at most once in a grace\n"
+    "    (10 s unless given), whichever host asks.\n"
     "\n"
     "    'lock' may be called in a loop. One that cleans a dead holder has itself failed already:\n"
     "    the next one gets the lock. 'lock_check' asks about the holder at once, and tries again.\n"
@@ -200,10 +199,9 @@ constexpr const char* kText =
     "    Exit: 0 done, 1 held by another (try again), or not held (unlock); 2 could not be tried\n"
     "          (stderr says why), 10 usage, 12 lock spread over two filesystems, 14 answer not\n"
     "          written, 20 held by this very process, or no such process, or no owner;\n"
-    "          'clean' is 0 if nothing is left, 1 if it is in use; 'is_stale' is 0 dead, 1 alive,\n"
-    "          2 free, 10 and up cannot tell; 'kill_owner' is 0 killed, 1 was dead already, 2 "
-    "free,\n"
-    "          10 and up why not.\n";
+    "          'clean' is 0 if nothing is left, 1 if it is in use; 'is_stale' is 0 dead,\n"
+    "          1 alive, 2 free, 10 and up cannot tell; 'kill_owner' is 0 killed, 1 was dead\n"
+    "          already, 2 free, 10 and up why not.\n";
 
 constexpr const char* kSshText =
     "    A lock held by a process of any host that shares the filesystem. A script says\n"

@@ -65,16 +65,16 @@ class Signals {
 /// Feeds and drains at once: neither side may wait for the other for ever.
 void exchange(Handle to, std::string_view input, Handle from, std::string& output) {
   if (to.is_open()) fcntl(to.fd(), F_SETFL, O_NONBLOCK);
-  if (input.empty()) to = Handle();
-  while (to.is_open() || from.is_open()) {
+  for (;;) {
+    if (to.is_open() && input.empty()) to = Handle();
+    if (!to.is_open() && !from.is_open()) return;
     std::array<pollfd, 2> ends{
         {{from.is_open() ? from.fd() : -1, POLLIN, 0}, {to.is_open() ? to.fd() : -1, POLLOUT, 0}}};
     if (poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return;
     if (to.is_open() && ends[1].revents != 0) {
       const ssize_t n = write(to.fd(), input.data(), std::min<std::size_t>(input.size(), PIPE_BUF));
       if (n > 0) input.remove_prefix(static_cast<std::size_t>(n));
-      const bool wants_no_more = n < 0 && errno != EAGAIN && errno != EINTR;
-      if (wants_no_more || input.empty()) to = Handle();
+      if (n < 0 && errno != EAGAIN && errno != EINTR) to = Handle();  // it wants no more
     }
     if (from.is_open() && ends[0].revents != 0) {
       std::array<char, 4096> part;

@@ -81,6 +81,7 @@ void run_errand(const Errand& errand, const Settings& settings, const Report& re
   std::string reason = reason_for_program(task);
   if (reason.empty()) {
     task.route.engine = "libssh";
+    report.route(task.route);
     reason = run_library(task);
     if (reason.empty()) return;
   }
@@ -89,14 +90,16 @@ void run_errand(const Errand& errand, const Settings& settings, const Report& re
   }
   if (settings.engine == Engine::automatic) report.note("using the ssh program: " + reason);
   task.route = Route{"ssh program: " + reason, {}, {}, {}};
+  report.route(task.route);
   run_program(task);
 }
 
 }  // namespace
 
 void work(const Errand& errand, const Settings& settings, int report_fd, pid_t parent) {
+  // out of the way of the standard streams, which the parent may have closed
+  const Report report(fcntl(report_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   become_worker(parent);
-  const Report report(report_fd);
   try {
     run_errand(errand, settings, report);
   } catch (const std::exception& error) {

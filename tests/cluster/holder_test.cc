@@ -99,8 +99,8 @@ TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
 TEST_CASE("the lock of a host that was restarted is recovered whatever is known of it",
           "[cluster]") {
   NEEDS_BED();
-  const bool has_record = GENERATE(true, false);
-  const std::string recoverer = GENERATE("host1", "host2");
+  const auto [recoverer, has_record] =
+      GENERATE(table<std::string, bool>({{"host1", true}, {"host2", true}, {"host2", false}}));
   CAPTURE(has_record, recoverer);
   const LockScene scene;
   const auto holder = scene.hold("host1");
@@ -112,14 +112,13 @@ TEST_CASE("the lock of a host that was restarted is recovered whatever is known 
   CHECK(scene.notes().empty());
 }
 
-TEST_CASE("the boot id tells a restarted host from a stepped clock", "[cluster]") {
+TEST_CASE("a host whose clock was stepped was not restarted", "[cluster]") {
   NEEDS_BED();
   const std::string engine = GENERATE("libssh", "ssh");
   CAPTURE(engine);
   const LockScene scene(engine);
   const auto holder = scene.hold("host1");
 
-  // the clock of host1 is stepped by an hour
   REQUIRE(scene.bed
               .script("host1",
                       "awk '$1 == \"btime\" {$2 += 3600} {print}' /proc/stat > ~/stat && mount "
@@ -128,10 +127,6 @@ TEST_CASE("the boot id tells a restarted host from a stepped clock", "[cluster]"
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
   REQUIRE(scene.bed.script("host1", "umount /proc/stat").code == 0);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
-
-  // another boot at the same moment, and by chance the same process number and start
-  write_file(scene.bed.own("host1.bed.test", "boot_id"), "11111111-2222-3333-4444-555555555555\n");
-  CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 0);
 }
 
 TEST_CASE("a stopped holder is alive", "[cluster]") {

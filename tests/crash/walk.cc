@@ -325,6 +325,14 @@ Words ask_program(const Words& rest) {
   return words;
 }
 
+/// grace_lock without a grace: everybody is due, so that all it ever does is done.
+Words grace_lock(const Scene& s, const std::string& action) {
+  return {"grace_lock", tool("local_id"), "-s", "is_stale", action, s.lock, uid_of(s.self)};
+}
+Words lock_graced(const Scene& s) {
+  return grace_lock(s, "lock");
+}
+
 Words lock_local(const Scene& s) {
   return {"lock_local", "lock", s.lock, s.self.pid_text()};
 }
@@ -339,6 +347,10 @@ Words lock_checked(const Scene& s) {
 }
 Words lock_asking(const Scene& s) {
   return ask_program({"lock", s.lock, uid_of(s.self)});
+}
+
+void take_graced(Scene& s) {
+  expect(0, lock_graced(s));
 }
 
 void take_for_self(Scene& s) {
@@ -359,6 +371,7 @@ std::vector<Scenario> free_locks() {
       {"fast_lock lock of a free lock", Kind::lock, {}, fast_lock, 30, 8},
       {"fast_lock --dir-leaf lock of a free lock", Kind::lock, {}, lock_dir_leaf, 30, 6},
       {"check_lock lock of a free lock", Kind::lock, {}, lock_checked, 30, 8},
+      {"grace_lock lock of a free lock", Kind::lock, {}, lock_graced, 30, 10},
   };
 }
 
@@ -374,6 +387,8 @@ std::vector<Scenario> recoveries() {
       {"check_lock lock after a dead owner", Kind::lock, dead, lock_checked, 70, 18},
       {"check_lock lock after a dead owner and another program as checker", Kind::lock, mute,
        lock_asking, 150, 18},
+      {"grace_lock lock_check after a dead owner", Kind::lock, dead,
+       [](const Scene& s) { return grace_lock(s, "lock_check"); }, 70, 20},
   };
 }
 
@@ -383,6 +398,7 @@ std::vector<Scenario> refusals() {
       {"lock_local lock of a held lock", Kind::lock, held, lock_local, 50, 10, true},
       {"fast_lock lock of a held lock", Kind::lock, held, fast_lock, 40, 10, true},
       {"check_lock lock of a held lock", Kind::lock, held, lock_checked, 50, 10, true},
+      {"grace_lock lock of a held lock", Kind::lock, held, lock_graced, 60, 12, true},
   };
 }
 
@@ -409,6 +425,14 @@ std::vector<Scenario> unlocks() {
          return ask_program({"--strict", "unlock", s.lock, uid_of(s.self)});
        },
        80, 6},
+      {"grace_lock unlock", Kind::unlock, take_graced,
+       [](const Scene& s) { return grace_lock(s, "unlock"); }, 40, 5},
+      {"grace_lock unlock beside a dead proposal", Kind::unlock,
+       [](Scene& s) {
+         take_graced(s);
+         s.leave_dead_proposal();
+       },
+       [](const Scene& s) { return grace_lock(s, "unlock"); }, 80, 12},
   };
 }
 
@@ -432,7 +456,12 @@ std::vector<Scenario> cleanings() {
     return Words{"check_lock", "--older-than", "0",     tool("local_id"),
                  "-s",         "is_stale",     "clean", s.lock};
   };
+  const auto grace = [](const Scene& s) {
+    return Words{"grace_lock", "--older-than", "0",     tool("local_id"),
+                 "-s",         "is_stale",     "clean", s.lock};
+  };
   return {
+      {"grace_lock clean after a dead owner", Kind::clean, dead, grace, 50, 10},
       {"lock_local clean after a dead owner", Kind::clean, dead, local, 50, 10},
       {"check_lock clean after a dead owner", Kind::clean, dead, check, 50, 10},
       {"lock_local clean of a held lock", Kind::clean, held, local, 50, 8, true},

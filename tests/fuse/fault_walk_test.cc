@@ -6,8 +6,7 @@
 #include <cerrno>
 
 #include "fault_mount.h"
-#include "identity/local_id.h"
-#include "support/locker_tools.h"
+#include "holder.h"
 
 using namespace holdfast;
 using namespace holdfast::testing;
@@ -35,24 +34,6 @@ bool exists(const std::string& path) {
   struct stat st {};
   return lstat(path.c_str(), &st) == 0;
 }
-
-std::string uid_of(const Process& process) {
-  std::string why;
-  return identity::LocalId(disk::posix()).identify(process.pid_text(), why).value().uid.str();
-}
-
-/// One who may hold a lock.
-struct Holder {
-  explicit Holder(const LockerTool& locker, const std::string& id)
-      : word(locker.named == Named::id    ? id
-             : locker.named == Named::uid ? uid_of(process)
-                                          : process.pid_text()),
-        leaf(locker.named == Named::id ? id : uid_of(process)) {}
-
-  Process process{kSleeper};
-  const std::string word;  ///< on the command line
-  const std::string leaf;  ///< in owner/
-};
 
 enum class Verb { lock, refused_lock, unlock, owner, clean, recover };
 

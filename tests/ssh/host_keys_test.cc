@@ -228,6 +228,27 @@ TEST_CASE("a key is kept under the name and port and under an alias as ssh does"
   CHECK(read_file(rig.own_known_hosts()) == name + " " + rig.public_key("alpha") + "\n");
 }
 
+TEST_CASE("known hosts files may have blanks and per cent signs in their names", "[ssh]") {
+  NEEDS_RIG();
+  const Words engine = either_engine();
+  CAPTURE(engine[1]);
+  Rig rig;
+  rig.start_host("alpha");
+  rig.start_host("beta");
+  const std::string mine = rig.home("my known hosts");
+  write_file(mine, "alpha.test " + rig.public_key("alpha") + "\n");
+  rig.write(".ssh/config", "UserKnownHostsFile \"" + mine + "\" ~/.ssh/known_hosts\n");
+  const std::map<std::string, std::string> env{{"XDG_STATE_HOME", rig.home("my %h state")}};
+  for (const std::string suffix : {" (new)", ":1"}) {
+    const Trip trip = rig.errand(engine, "true", {"alpha.test", "beta.test"}, env);
+    INFO(trip[0] << trip[1]);
+    CHECK(trip[0].is_answered);
+    CHECK(trip[0].known_by == mine + ":1");
+    CHECK(trip[1].is_answered);
+    CHECK(trip[1].known_by == rig.home("my %h state/holdfast/known_hosts") + suffix);
+  }
+}
+
 TEST_CASE("a host that an authority vouches for is left to the ssh program", "[ssh]") {
   NEEDS_RIG();
   const Words engine = either_engine();

@@ -16,11 +16,11 @@ const std::string kHolder = R"sh(
 set -e
 cd "$1"
 ip link set lo up
+[ -d /run/sshd ] || { mount -t tmpfs tmpfs /run && mkdir /run/sshd; }
 for file in passwd shadow hosts resolv.conf; do
     [ ! -e /etc/$file ] || mount --bind etc/$file /etc/$file
 done
 mount --bind etc/ssh /etc/ssh
-[ -d /run/sshd ] || { mount -t tmpfs tmpfs /run && mkdir /run/sshd; }
 : > ready
 exec sleep 100000
 )sh";

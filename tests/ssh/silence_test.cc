@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -146,6 +147,20 @@ TEST_CASE("a host that hangs up at once is no answer", "[ssh]") {
   CHECK_FALSE(trip[0].is_answered);
 }
 
+TEST_CASE("a caller with closed streams is answered", "[ssh]") {
+  NEEDS_RIG();
+  const Words engine = either_engine();
+  CAPTURE(engine[1]);
+  Rig rig;
+  rig.start_host("alpha");
+  std::string line;
+  for (const std::string& word : rig.errand_words(engine, "hostname", {"alpha.test"})) {
+    line += word + " ";
+  }
+  const Result result = rig.as_user({"sh", "-c", line + "<&- 2>&-"});
+  CHECK_THAT(result.out, Contains("alpha.test answered 0"));
+}
+
 TEST_CASE("a command that hangs costs the total time", "[ssh]") {
   NEEDS_RIG();
   const Words engine = either_engine();
@@ -156,7 +171,7 @@ TEST_CASE("a command that hangs costs the total time", "[ssh]") {
       rig.errand(engine + Words{"--total", "2500"}, "echo first; sleep 1000", {"alpha.test"});
   INFO(trip[0]);
   CHECK_FALSE(trip[0].is_answered);
-  CHECK_THAT(trip[0].why, Contains("no answer within 2500 ms, while waiting"));
+  CHECK_THAT(trip[0].why, Contains("no answer within 2500 ms, while "));
   CHECK(trip.seconds < 25);
 }
 
@@ -165,9 +180,12 @@ TEST_CASE("a name server that says nothing costs the connect time", "[ssh]") {
   const Words engine = either_engine();
   CAPTURE(engine[1]);
   Rig rig;
-  const auto server =
-      rig.start_as_user({helper("silent_server"), "udp", rig.address("names"), "53"});
-  std::ofstream(rig.path("etc/resolv.conf")) << "nameserver " << rig.address("names") << "\n";
+  // where a machine without a resolv.conf asks as well
+  const auto server = rig.start_as_user({helper("silent_server"), "udp", "127.0.0.1", "53"});
+  std::ofstream(rig.path("etc/resolv.conf")) << "nameserver 127.0.0.1\n";
+  REQUIRE(eventually([&] {
+    return rig.as_user({"grep", "-q", ":0035 ", "/proc/self/net/udp"}).code == 0;
+  }));
   const Trip trip =
       rig.errand(engine + Words{"--connect", "1000", "--total", "2000"}, "true", {"far.example"});
   INFO(trip[0]);
@@ -212,13 +230,19 @@ TEST_CASE("all that was started dies with the one who asked", "[ssh]") {
   Rig rig;
   rig.start_silent("mute");
   if (is_proxy) rig.write(".ssh/config", "ProxyCommand sh -c 'sleep 1000; true'\n");
-  const std::size_t generations = is_proxy ? 3 : engine[1] == "command" ? 2 : 1;
-  const auto asking = rig.start_as_user(rig.errand_words(engine, "true", {"mute.test"}));
+  const std::size_t generations = is_proxy ? 4 : engine[1] == "command" ? 2 : 1;
+  const Words no_hurry{"--connect", "1000000", "--total", "1000000"};
+  const auto asking = rig.start_as_user(rig.errand_words(engine + no_hurry, "true", {"mute.test"}));
   std::vector<std::string> pids;
   REQUIRE(eventually([&] {
     pids = descendants_of(asking->pid_text());
     return pids.size() >= generations;
   }));
   asking->kill_and_wait();
-  CHECK(eventually([&] { return std::none_of(pids.begin(), pids.end(), is_running); }));
+  const bool are_gone =
+      eventually([&] { return std::none_of(pids.begin(), pids.end(), is_running); });
+  CHECK(are_gone);
+  for (const std::string& pid : pids) {
+    if (!are_gone && is_running(pid)) kill(std::stoi(pid), SIGKILL);
+  }
 }
