@@ -13,26 +13,33 @@ namespace {
 
 using identity::Output;
 
-/// The word after the id, or else --grace-seconds, or else GRACE_SECONDS.
-policy::GracePolicy::Grace grace_given(const cli::Call& call) {
-  if (call.has(2) && !call.word(2).empty()) return call.seconds(2);
+using policy::GracePolicy;
+
+/// --grace-seconds, or else GRACE_SECONDS.
+GracePolicy::Grace grace_given(const cli::Call& call) {
   if (call.options.grace) return call.options.grace;
   const char* from_environment = std::getenv("GRACE_SECONDS");
   if (!from_environment || !*from_environment) return std::nullopt;
   return cli::to_seconds("GRACE_SECONDS", from_environment);
 }
 
+/// Of lock and unlock: the word after the id goes before those.
+GracePolicy::Grace grace_of_word(const cli::Call& call) {
+  return call.has(2) && !call.word(2).empty() ? call.seconds(2) : grace_given(call);
+}
+
 /// The lock, its checker, and the policy that joins them. The checker says on stderr what it says:
 /// it is asked on the way, about others.
 struct Graced {
-  explicit Graced(const cli::Call& call)
+  explicit Graced(const cli::Call& call) : Graced(call, grace_given(call)) {}
+  Graced(const cli::Call& call, GracePolicy::Grace grace)
       : lock(make_lock(call)),
         checker(make_checker(call, call.options.checker, Output::to_stderr)),
-        policy(lock, *checker, grace_given(call), call.log) {}
+        policy(lock, *checker, grace, call.log) {}
 
   lock::FastLock lock;
   std::unique_ptr<identity::Checker> checker;
-  policy::GracePolicy policy;
+  GracePolicy policy;
 };
 
 Record caller() {
@@ -40,7 +47,7 @@ Record caller() {
 }
 
 Exit lock(cli::Call& call) {
-  Graced graced(call);
+  Graced graced(call, grace_of_word(call));
   const Uid id = call.id(1);
   return report_lock(call, graced.lock, id, graced.policy.lock(id, caller()));
 }
@@ -59,7 +66,7 @@ Exit lock_nocheck(cli::Call& call) {
 }
 
 Exit unlock(cli::Call& call) {
-  return report_unlock(call, Graced(call).policy.unlock(call.id(1)));
+  return report_unlock(call, Graced(call, grace_of_word(call)).policy.unlock(call.id(1)));
 }
 
 Exit owner(cli::Call& call) {

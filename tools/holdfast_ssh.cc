@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/tool.h"
 #include "common/input.h"
+#include "disk/disk.h"
 #include "identity/remote.h"
 #include "identity/ssh_id.h"
 #include "ssh/survey.h"
@@ -34,8 +35,8 @@ std::chrono::seconds seconds_from(const char* variable, std::optional<std::chron
   const std::string text = environment(variable);
   const auto number = to_number(text);
   if (!text.empty() && (!number || *number == 0 || *number > 86400)) {
-    throw cli::UsageError(std::string(variable) + " must be a number of seconds, not '" + text +
-                          "'");
+    throw cli::EnvironmentError(std::string(variable) + " must be a number of seconds, not '" +
+                                text + "'");
   }
   return number ? std::chrono::seconds(*number)
                 : std::chrono::duration_cast<std::chrono::seconds>(fallback);
@@ -46,7 +47,7 @@ ssh::Settings settings_of(const cli::Call& call) {
   const std::string engine = environment("HOLDFAST_SSH");
   if (engine == "command") settings.engine = ssh::Engine::command;
   if (!engine.empty() && engine != "command" && engine != "libssh") {
-    throw cli::UsageError("HOLDFAST_SSH must be 'command' or 'libssh', not '" + engine + "'");
+    throw cli::EnvironmentError("HOLDFAST_SSH must be 'command' or 'libssh', not '" + engine + "'");
   }
   const bool is_insecure = call.options.ssh_insecure || environment("HOLDFAST_SSH_INSECURE") == "1";
   if (is_insecure) settings.host_keys = ssh::HostKeys::insecure;
@@ -57,6 +58,11 @@ ssh::Settings settings_of(const cli::Call& call) {
   return settings;
 }
 
+std::optional<identity::Place> here() {
+  std::string why;  // whoever does not know where he is may be anywhere
+  return identity::LocalId(disk::posix()).place(why);
+}
+
 /// What a host says of itself and of some pids, or what can be said without that.
 struct Heard {
   std::optional<RemoteAnswer> answer;
@@ -65,13 +71,19 @@ struct Heard {
 
 /// A reply that is no answer counts for nothing, whatever came through before it failed: its host
 /// key may have been refused.
-Heard to_heard(const ssh::Reply& reply) {
+Heard to_heard(const ssh::Reply& reply, const std::optional<identity::Place>& asker) {
   if (!reply.is_answered) {
     const bool has_begun = !reply.output.empty();
     return {std::nullopt,
             has_begun ? identity::cut_short(reply.why) : identity::unreachable(reply.why)};
   }
-  return {identity::parse_answer(reply.output), identity::cut_short("its answer was cut short")};
+  Heard heard{identity::parse_answer(reply.output),
+              identity::cut_short("its answer was cut short")};
+  if (heard.answer) {
+    identity::Place& place = heard.answer->place;
+    place.is_asker = !asker || (place.boot == asker->boot && place.pidns == asker->pidns);
+  }
+  return heard;
 }
 
 /// Room for a login that talks, and for a line of procfs of each.
@@ -81,7 +93,7 @@ std::size_t longest_answer(std::size_t pids) {
 
 Heard ask(const cli::Call& call, const std::string& host, const std::vector<std::uint64_t>& pids) {
   const ssh::Errand errand{host, identity::question(pids)};
-  return to_heard(ssh::run({&errand, 1}, settings_of(call), call.log).front());
+  return to_heard(ssh::run({&errand, 1}, settings_of(call), call.log).front(), here());
 }
 
 Verdict judge(const SshUid& uid, const std::optional<Record>& record, const Heard& heard) {
@@ -134,9 +146,10 @@ Exit are_stale(cli::Call& call) {
   ssh::Settings settings = settings_of(call);
   settings.longest_answer = longest_answer(kMostPids);
   const auto replies = ssh::run(errands, settings, call.log);
+  const auto asker = here();
   std::vector<Verdict> verdicts(lines.size(), identity::malformed());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const Heard heard = to_heard(replies[g]);
+    const Heard heard = to_heard(replies[g], asker);
     for (const std::size_t i : groups[g].subjects) {
       verdicts[i] = judge(*uids[i], subjects[i]->record, heard);
     }
@@ -243,7 +256,7 @@ Exit check(cli::Call& call) {
   print("host key  ", reply.route.host_key);
   print("known by  ", reply.route.known_by);
   print("login     ", reply.route.login);
-  if (!reply.is_answered) return tell(call, host, to_heard(reply).without);
+  if (!reply.is_answered) return tell(call, host, to_heard(reply, std::nullopt).without);
   const auto answer = identity::parse_answer(reply.output);
   if (!answer) {
     call.log.warn("{}: its answer was cut short: is its shell one for people?", printable(host));

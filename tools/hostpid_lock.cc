@@ -17,19 +17,23 @@ using identity::Told;
 
 constexpr std::chrono::seconds kGrace{10};
 
-/// The word after the pid, or else --grace-seconds.
 std::chrono::seconds grace_given(const cli::Call& call) {
-  return call.has(2) && !call.word(2).empty() ? call.seconds(2)
-                                              : call.options.grace.value_or(kGrace);
+  return call.options.grace.value_or(kGrace);
+}
+
+/// Of lock and unlock: the word after the pid goes before --grace-seconds.
+std::chrono::seconds grace_of_word(const cli::Call& call) {
+  return call.has(2) && !call.word(2).empty() ? call.seconds(2) : grace_given(call);
 }
 
 /// A lock whose ids are processes of hosts, made by the id helper.
 struct Cluster {
-  explicit Cluster(const cli::Call& call)
+  explicit Cluster(const cli::Call& call) : Cluster(call, grace_given(call)) {}
+  Cluster(const cli::Call& call, std::chrono::seconds grace)
       : ids(make_id_helper(call)),
         checker(make_checker(call, checker_words(call), Output::to_stderr)),
         lock(make_lock(call)),
-        policy(lock, *checker, grace_given(call), call.log) {}
+        policy(lock, *checker, grace, call.log) {}
 
   std::unique_ptr<identity::IdHelper> ids;
   std::unique_ptr<identity::Checker> checker;
@@ -76,8 +80,8 @@ std::optional<Uid> former_id(const Cluster& cluster, const std::optional<Record>
 }
 
 template <class TryLock>
-Exit lock_with(cli::Call& call, TryLock try_lock) {
-  Cluster cluster(call);
+Exit lock_with(cli::Call& call, std::chrono::seconds grace, TryLock try_lock) {
+  Cluster cluster(call, grace);
   const auto identity = identify(call, *cluster.ids);
   if (!identity) return LockExit::no_such_process;
   warn_of_blank_name(call, *identity);
@@ -91,24 +95,26 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
 }
 
 Exit lock(cli::Call& call) {
-  return lock_with(
-      call, [](Cluster& c, const Identity& self) { return c.policy.lock(self.uid, self.record); });
+  return lock_with(call, grace_of_word(call), [](Cluster& c, const Identity& self) {
+    return c.policy.lock(self.uid, self.record);
+  });
 }
 
 Exit lock_check(cli::Call& call) {
   const auto aloud = make_checker(call, checker_words(call), Output::ours);
-  return lock_with(call, [&](Cluster& c, const Identity& self) {
+  return lock_with(call, grace_given(call), [&](Cluster& c, const Identity& self) {
     return c.policy.lock_check(self.uid, self.record, *aloud);
   });
 }
 
 Exit fast_lock(cli::Call& call) {
-  return lock_with(
-      call, [](Cluster& c, const Identity& self) { return c.lock.lock(self.uid, self.record); });
+  return lock_with(call, grace_given(call), [](Cluster& c, const Identity& self) {
+    return c.lock.lock(self.uid, self.record);
+  });
 }
 
 Exit unlock(cli::Call& call) {
-  Cluster cluster(call);
+  Cluster cluster(call, grace_of_word(call));
   const auto given = id_given(call, *cluster.ids);
   if (!given) return LockExit::no_such_process;
   auto answer = cluster.policy.unlock(given->uid);

@@ -1,5 +1,7 @@
 #include "identity/ssh_id.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "common/input.h"
 #include "common/kill.h"
@@ -75,7 +77,8 @@ Exit are_stale(cli::Call& call) {
   const auto verdicts = make_ids(call, Output::to_stderr).check_all(subjects);
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     const identity::Verdict& verdict = verdicts[i];
-    std::string line = subjects[i].uid.str();
+    std::string line = printable(subjects[i].uid.str());
+    std::replace(line.begin(), line.end(), ' ', '?');  // the second word is always the verdict
     line.append(" ").append(identity::word_of(verdict.life)).append(" ");
     if (verdict.life == Life::unknown) line.append(identity::reason_of(verdict.code)).append(": ");
     call.print(line.append(verdict.why));

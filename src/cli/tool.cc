@@ -167,6 +167,9 @@ int run_tool(const Tool& tool, int argc, char** argv) {
     return run(tool, argc, argv);
   } catch (const UsageError& e) {
     return tell_usage(usage(tool) + "Error - " + e.what() + "\n");
+  } catch (const EnvironmentError& e) {
+    Log().error("{}", e.what());
+    return static_cast<int>(LockExit::usage);
   } catch (const std::exception& e) {
     Log().error("{}", e.what());
     return static_cast<int>(LockExit::proposal_failed);

@@ -20,6 +20,12 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// So is a variable of the environment: only the cause is told, exit 10.
+class EnvironmentError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// What may stand before the action.
 struct Options {
   Log::Level level = Log::Level::quiet;

@@ -18,12 +18,6 @@ std::uint64_t ticks_per_second() {
   return static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
 }
 
-/// Names that many hosts share do not tell one from another.
-bool is_telling_host_name(const std::string& host) {
-  return !host.empty() && host != "(none)" && host != "localhost" &&
-         !host.starts_with("localhost.");
-}
-
 /// Whether the START of an id can be a start time at all: in the first second after boot nobody
 /// takes locks, but small numbers are what the shell reads of a process with blanks in its name.
 bool can_be_start(const std::string& start) {
@@ -38,6 +32,11 @@ bool is_booted_after(std::uint64_t booted, const std::string& since) {
 }
 
 }  // namespace
+
+bool is_telling_host_name(std::string_view host) {
+  return !host.empty() && host != "(none)" && host != "localhost" &&
+         !host.starts_with("localhost.");
+}
 
 std::optional<ProcStat> ProcStat::parse(std::string_view stat) {
   const std::size_t open = stat.find('(');
@@ -94,10 +93,12 @@ Verdict judge_restarted(const Record& record, std::uint64_t btime, const Place& 
   if (place.boot.empty()) return {Life::unknown, "no boot id there to compare with"};
   const bool has_same_name = record.host == place.host && is_telling_host_name(record.host);
   const bool are_hosts = record.pidns == kFirstPidNamespace && place.pidns == kFirstPidNamespace;
-  if (has_same_name && are_hosts) return {Life::dead, "the host was restarted since"};
   const bool is_later_boot = place.btime && *place.btime > btime + kBootTimeTolerance &&
                              is_booted_after(*place.btime, record.since);
-  if (has_same_name && place.is_named_by_id && is_later_boot) {
+  if (has_same_name && are_hosts && (is_later_boot || !place.is_asker)) {
+    return {Life::dead, "the host was restarted since"};
+  }
+  if (has_same_name && place.is_named_by_id && !place.is_asker && is_later_boot) {
     return {Life::dead, "the container's host was restarted since"};
   }
   return {Life::unknown, "it was locked on another host or in a container: " + record.host};
@@ -122,7 +123,12 @@ Verdict judge_by_record(const Record& record, std::uint64_t btime, const Place& 
 }
 
 Verdict judge_by_text(const TextId& id, const Place& place, const Sight& sight) {
-  if (auto verdict = judge_by_look(sight)) return *verdict;
+  if (auto verdict = judge_by_look(sight)) {
+    const bool is_proof =
+        !place.is_asker || (place.btime && *place.btime + kBootTimeTolerance >= id.btime);
+    if (verdict->life != Life::dead || is_proof) return *verdict;
+    return {Life::unknown, "its host booted later than this one, which goes by the same name"};
+  }
   if (!place.btime) return {Life::unknown, "no boot time there to compare with"};
   const ProcStat& process = sight.process;
   const std::string true_start = std::to_string(process.start);

@@ -14,6 +14,9 @@ namespace holdfast::identity {
 /// The first pid namespace has no ancestors: a procfs in which we find ourselves is then our own.
 inline constexpr std::string_view kFirstPidNamespace = "pid:[4026531836]";
 
+/// Names that many hosts share do not tell one from another.
+bool is_telling_host_name(std::string_view host);
+
 /// What PID/stat says.
 struct ProcStat {
   std::string name;  ///< comm
@@ -53,6 +56,9 @@ struct Place {
   /// Reached by the full name that stands in the id. Else two places may only look alike:
   /// containers on two hosts can share a node name.
   bool is_named_by_id = false;
+
+  /// The one who asks, reached by that name: two machines of one name each reach themselves.
+  bool is_asker = false;
 };
 
 /// PID:START:BTIME of an id. START is digits, but for a process whose name has blanks: then it is
@@ -68,9 +74,9 @@ struct TextId {
 
 /// First row that fits:
 ///
-///   record of that boot, pid namespace and node    no such pid, another start time: dead; same:
-///   alive of that boot and pid namespace, other node     alive as above; never dead: machines that
-///   were
+///   record of that boot, pid namespace and node    another start time or no such pid: dead;
+///                                                  the same: alive
+///   of that boot and pid namespace, other node     alive as above, but never dead: machines
 ///                                                  resumed from one image share a boot id
 ///   of that boot, another pid namespace            unknown
 ///   of another boot                                judge_restarted
@@ -79,18 +85,19 @@ Verdict judge_by_record(const Record& record, std::uint64_t btime, const Place& 
 
 /// Without a record:
 ///
-///   no such pid                                    dead
+///   no such pid                                    dead; unknown if the one who asks reached
+///                                                  itself and has not booted since
 ///   same pid, START in either form, BTIME +-1 s    alive
-///   same pid and START, another BTIME              unknown: the clock was stepped, or the host
-///                                                  restarted; 100 years off: dead, no clock does
-///                                                  that
+///   same pid and START, another BTIME              unknown: a stepped clock or a restart;
+///                                                  100 years off: dead, no clock does that
 ///   a START that is no start time                  unknown: its name had blanks
-///   another START                                  dead, unless another time namespace explains it
+///   another START                                  dead, if no time namespace explains it
 Verdict judge_by_text(const TextId& id, const Place& place, const Sight& sight);
 
 /// Of a record from another boot of a host of the same, telling name: dead, if both are hosts and
 /// no containers. A container reached by its full name: dead, if it booted after the lock was
-/// taken. All else: unknown.
+/// taken. If the one who asks reached itself, a host counts only if it booted after the lock was
+/// taken, and a container not at all: others of that name may live. All else: unknown.
 Verdict judge_restarted(const Record& record, std::uint64_t btime, const Place& place);
 
 /// What the look alone settles; nothing if there is a living process, whose start time must tell.

@@ -39,6 +39,9 @@ class LocalId final : public Checker {
   /// A record for an id that stands for no process we know: who locks, from where, since when.
   Record record_of_caller() const;
 
+  /// This host, boot and namespaces; nothing if their procfs is not there.
+  std::optional<Place> place(std::string& why) const;
+
   /// The pid of a living process's id.
   std::optional<std::uint64_t> pid(const Uid& uid) const;
 
@@ -60,7 +63,6 @@ class LocalId final : public Checker {
 
  private:
   Sight look(std::uint64_t pid) const;
-  std::optional<Place> place(std::string& why) const;  ///< this host, boot and namespaces
   bool is_our_procfs(const std::string& pidns) const;
   Verdict check_by_record(const Record& record, const TextId& id, bool is_local,
                           const Place& here) const;

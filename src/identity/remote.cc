@@ -138,6 +138,9 @@ Verdict judge_remote(const SshUid& uid, const std::optional<Record>& record,
   if (answer.fqdn != uid.host) {
     return cannot_tell(SshIdExit::wrong_host, "it calls itself " + printable(answer.fqdn));
   }
+  if (!is_telling_host_name(answer.fqdn)) {
+    return cannot_tell(SshIdExit::wrong_host, "any host goes by that name");
+  }
   if (!answer.place.btime) return unreachable("it does not tell when it booted");
   const auto sight = answer.sights.find(uid.process.pid);
   if (sight == answer.sights.end()) {

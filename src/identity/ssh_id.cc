@@ -149,8 +149,9 @@ std::optional<Identity> SshId::identify(const std::string& pid, std::string& why
   auto identity = local_.identify(pid, why);
   if (!identity) return std::nullopt;
   const std::string host = full_host_name();
-  if (!is_host_name(host)) {
-    why = "this host has no full name: 'hostname --fqdn' must print one";
+  if (!is_host_name(host) || !is_telling_host_name(host)) {
+    why =
+        "this host has no full name: 'hostname --fqdn' must print one that leads here from others";
     return std::nullopt;
   }
   identity->uid = Uid::found(host + ":" + identity->uid.str());

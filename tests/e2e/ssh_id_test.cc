@@ -106,14 +106,14 @@ TEST_CASE("a notifier that fails or does not exist changes no answer", "[e2e]") 
 TEST_CASE("ssh_id answers each line of many in its order", "[e2e]") {
   RunOptions options;
   options.env = kNobody;
-  options.input = "malformed\n" + kFar + "\nh:1:2\n";
+  options.input = "malformed\n" + kFar + "\n\nh:1:2 dead gone\n";
   const Result result = run({"ssh_id", "are_stale"}, options);
   INFO(result);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Catch::Matches("malformed unknown Malformed UID: [^\n]+\n"
                                         "nowhere.invalid:4242:5000:1700000000 unknown SSHDEST "
                                         "Incompatible: [^\n]+\n"
-                                        "h:1:2 unknown Malformed UID: [^\n]+\n"));
+                                        "h:1:2.dead.gone unknown Malformed UID: [^\n]+\n"));
   options.input = "";
   CHECK(run({"ssh_id", "are_stale"}, options) == kSilentYes);
 }

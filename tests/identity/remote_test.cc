@@ -274,6 +274,43 @@ TEST_CASE("a container is dead only if its host booted after the lock was taken"
   CHECK(judge_remote(uid(), r, heard).life == life);
 }
 
+TEST_CASE("who asks and reaches itself does not answer for another of its name", "[identity]") {
+  RemoteAnswer heard = answer(Sight{Sight::Kind::gone});
+  heard.place.is_asker = true;
+  heard.place.boot = "boot-b";
+  SECTION("a host that has booted since is the one that was restarted") {
+    heard.place.btime = kLater;
+    CHECK(judge_remote(uid(), record(), heard).life == Life::dead);
+  }
+  SECTION("a host that was up before is a twin") {
+    heard.place.btime = kBooted + 60;
+    CHECK(judge_remote(uid(), record(), heard).life == Life::unknown);
+  }
+  SECTION("a container proves nothing") {
+    heard.place.btime = kLater;
+    heard.place.pidns = kInner;
+    Record r = record();
+    r.pidns = kInner;
+    CHECK(judge_remote(uid(), r, heard).life == Life::unknown);
+  }
+  SECTION("without a record only one that booted no earlier") {
+    const auto [step, life] = GENERATE(table<int, Life>(
+        {{0, Life::dead}, {-1, Life::dead}, {-2, Life::unknown}, {3600, Life::dead}}));
+    CAPTURE(step);
+    heard.place.btime = kBooted + static_cast<std::uint64_t>(step);
+    CHECK(judge_remote(uid(), std::nullopt, heard).life == life);
+  }
+}
+
+TEST_CASE("a name that every host has is nobody's", "[identity]") {
+  RemoteAnswer heard = answer(Sight{Sight::Kind::gone});
+  heard.fqdn = GENERATE("localhost", "localhost.localdomain");
+  const auto id = SshUid::parse(heard.fqdn + ":4242:5000:1700000000");
+  REQUIRE(id);
+  CHECK(judge_remote(*id, std::nullopt, heard).life == Life::unknown);
+  CHECK(judge_remote(*id, record(), heard).code == code(SshIdExit::wrong_host));
+}
+
 TEST_CASE("without a record an id is judged as the shell does but for what a clock explains",
           "[identity]") {
   const auto [start, btime, life] = GENERATE(table<std::string, std::uint64_t, Life>({
