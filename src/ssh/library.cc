@@ -211,8 +211,8 @@ class Login {
   }
 
   std::string why() const {
-    return "login as " + task_.config.user + " refused; tried " + task_.config.means_of_login() +
-           passed_over_;
+    const char* end = ssh_is_connected(session_) ? " refused; tried " : " cut off; tried ";
+    return "login as " + task_.config.user + end + task_.config.means_of_login() + passed_over_;
   }
 
  private:
