@@ -177,6 +177,7 @@ bool accept_host_key(ssh_session session, Task& task) {
   task.route.known_by = judgement.text;
   if (judgement.kind == Judgement::Kind::unknown && task.host_keys == HostKeys::remember) {
     const std::string file = known_hosts_file(task.settings);
+    task.report.stage("remembering its key in " + file);
     refusal = remember(file, task.config.key_name(), key);
     task.route.known_by = file + " (new)";
   }

@@ -133,6 +133,19 @@ TEST_CASE("without an ssh program libssh reads the config by itself", "[ssh]") {
   CHECK_THAT(command[0].why, Contains("the ssh program is not installed"));
 }
 
+TEST_CASE("under a proc of another pid namespace the ssh program is not trusted with files",
+          "[ssh]") {
+  NEEDS_RIG();
+  Rig rig;
+  rig.start_host("alpha");
+  const Words elsewhere{"unshare", "-p", "--fork", "--kill-child"};
+  const auto said = [&](const Words& engine) {
+    return rig.as_user(elsewhere + rig.errand_words(engine, "true", {"alpha.test"})).out;
+  };
+  CHECK_THAT(said({"--engine", "command"}), Contains("alpha.test silent") && Contains("/proc"));
+  CHECK_THAT(said({"--engine", "automatic"}), Contains("alpha.test answered 0"));
+}
+
 TEST_CASE("a word that is no host name reaches no program", "[ssh]") {
   NEEDS_RIG();
   const Words engine = either_engine();
