@@ -288,6 +288,13 @@ std::optional<HostConfig> from_libssh(const std::string& asked, std::string& why
     config.port = std::to_string(port);
   }
   config.user_known_hosts = {home_dir() + "/.ssh/known_hosts", home_dir() + "/.ssh/known_hosts2"};
+  if (const std::string named = option_of(session, SSH_OPTIONS_KNOWNHOSTS);
+      named.starts_with("/")) {
+    config.user_known_hosts = {named};
+  }
+  if (!option_of(session, SSH_OPTIONS_PROXYCOMMAND).empty()) {
+    config.beyond_libssh = "a proxy";  // which libssh would start without our limits
+  }
   config.global_known_hosts = {"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"};
   config.host_key_algorithms = {"ssh-ed25519",         "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
                                 "ecdsa-sha2-nistp521", "rsa-sha2-512",        "rsa-sha2-256"};
