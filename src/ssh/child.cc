@@ -15,27 +15,35 @@ namespace holdfast::ssh {
 namespace {
 
 constexpr std::size_t kLongestErrors = 16384;
+constexpr int kEndedBySignal = 255;
 
 struct Pipe {
-  std::array<int, 2> ends{-1, -1};
+  int from = -1;
+  int to = -1;
 
-  Pipe() { (void)pipe2(ends.data(), O_CLOEXEC); }
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    from = ends[0];
+    to = ends[1];
+  }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
   ~Pipe() {
-    close_end(0);
-    close_end(1);
+    close_end(from);
+    close_end(to);
   }
-  void close_end(std::size_t end) {
-    if (ends.at(end) >= 0) close(ends.at(end));
-    ends.at(end) = -1;
+  static void close_end(int& end) {
+    if (end >= 0) close(end);
+    end = -1;
   }
+  bool is_open() const { return from >= 0; }
   /// What there is to read; empty and closed at the end.
   std::string read_some() {
     std::array<char, 65536> bytes{};
-    const ssize_t got = read(ends[0], bytes.data(), bytes.size());
+    const ssize_t got = read(from, bytes.data(), bytes.size());
     if (got > 0) return {bytes.data(), static_cast<std::size_t>(got)};
-    if (got == 0 || errno != EINTR) close_end(0);
+    if (got == 0 || errno != EINTR) close_end(from);
     return {};
   }
 };
@@ -44,8 +52,8 @@ pid_t spawn(const std::vector<std::string>& words, const Pipe& out, const Pipe& 
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out.ends[1], 1);
-  posix_spawn_file_actions_adddup2(&files, err.ends[1], 2);
+  posix_spawn_file_actions_adddup2(&files, out.to, 1);
+  posix_spawn_file_actions_adddup2(&files, err.to, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t normal;
@@ -65,19 +73,22 @@ pid_t spawn(const std::vector<std::string>& words, const Pipe& out, const Pipe& 
   return child;
 }
 
-/// Once its output has ended: until it is gone, too, whoever else may hold its stderr.
+/// Once its output has ended: its exit status, and the rest of its stderr, for which it is not
+/// waited longer, since others may hold it open.
 int reap(pid_t child, Pipe& err, std::string& errors) {
+  constexpr int kLookAgain = 5;  // ms
   int status = 0;
-  for (bool is_gone = false; !is_gone || err.ends[0] >= 0;) {
-    if (!is_gone && waitpid(child, &status, err.ends[0] >= 0 ? WNOHANG : 0) == child)
-      is_gone = true;
-    pollfd stream{err.ends[0], POLLIN, 0};
-    if (err.ends[0] < 0) continue;
-    const int ready = poll(&stream, 1, is_gone ? 0 : 5);
-    if (ready > 0) errors += err.read_some();
-    if (ready == 0 && is_gone) break;
+  bool is_gone = false;
+  while (!is_gone) {
+    const pid_t seen = waitpid(child, &status, err.is_open() ? WNOHANG : 0);
+    is_gone = seen == child || (seen < 0 && errno != EINTR);
+    pollfd stream{err.from, POLLIN, 0};
+    while (err.is_open() && poll(&stream, 1, is_gone ? 0 : kLookAgain) > 0) {
+      errors += err.read_some();
+      errors.resize(std::min(errors.size(), kLongestErrors));
+    }
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kEndedBySignal;
 }
 
 }  // namespace
@@ -89,15 +100,15 @@ ChildEnd run_child(const std::vector<std::string>& words, std::size_t longest,
   ChildEnd end;
   Pipe out;
   Pipe err;
-  const pid_t child = spawn(words, out, err);
+  const pid_t child = out.is_open() && err.is_open() ? spawn(words, out, err) : -1;
   if (child < 0) return end;
   end.is_started = true;
-  out.close_end(1);
-  err.close_end(1);
+  Pipe::close_end(out.to);
+  Pipe::close_end(err.to);
   std::size_t taken = 0;
   bool was_seen = false;
-  while (out.ends[0] >= 0 && !end.is_too_long) {
-    std::array<pollfd, 2> streams{pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
+  while (out.is_open() && !end.is_too_long) {
+    std::array<pollfd, 2> streams{pollfd{out.from, POLLIN, 0}, pollfd{err.from, POLLIN, 0}};
     was_seen = was_seen || is_seen();
     if (poll(streams.data(), streams.size(), was_seen ? -1 : kAskAgain) <= 0) continue;
     if (streams[1].revents != 0) {

@@ -11,7 +11,7 @@ namespace holdfast::ssh {
 struct ChildEnd {
   bool is_started = false;
   bool is_too_long = false;  ///< killed because it printed more than it may
-  int status = -1;           ///< as a shell has it
+  int status = -1;           ///< 255, too, if a signal ended it
   std::string errors;        ///< the beginning of its stderr
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -48,6 +49,13 @@ bool is_yes(const Lines& lines, std::string_view name) {
   return said == "yes" || said == "true";
 }
 
+std::optional<std::chrono::seconds> seconds_in(const std::string& text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  if (number <= 0) return std::nullopt;
+  return std::chrono::seconds(number);
+}
+
 std::vector<std::string> split_commas(const std::string& list) {
   std::vector<std::string> items;
   for (std::size_t from = 0; from < list.size();) {
@@ -84,7 +92,8 @@ std::string user_name() {
 std::string local_host() {
   std::string name(256, '\0');
   gethostname(name.data(), name.size() - 1);
-  return name.c_str();
+  name.resize(std::strlen(name.c_str()));
+  return name;
 }
 
 /// The value of a token of the ssh config, such as %h. False if it is not one that we know.
@@ -235,9 +244,7 @@ HostConfig from_program(const Lines& lines, const std::string& asked) {
   config.key_alias = value(lines, "hostkeyalias");
   const std::string family = value(lines, "addressfamily");
   config.family = family == "inet" ? AF_INET : family == "inet6" ? AF_INET6 : AF_UNSPEC;
-  if (const int limit = std::atoi(value(lines, "connecttimeout").c_str()); limit > 0) {
-    config.connect_timeout = std::chrono::seconds(limit);
-  }
+  config.connect_timeout = seconds_in(value(lines, "connecttimeout"));
   config.user_known_hosts = split_files(value(lines, "userknownhostsfile"));
   config.global_known_hosts = split_files(value(lines, "globalknownhostsfile"));
   config.is_strict = is_yes(lines, "stricthostkeychecking");
@@ -281,6 +288,13 @@ std::optional<HostConfig> from_libssh(const std::string& asked, std::string& why
     config.port = std::to_string(port);
   }
   config.user_known_hosts = {home_dir() + "/.ssh/known_hosts", home_dir() + "/.ssh/known_hosts2"};
+  if (const std::string named = option_of(session, SSH_OPTIONS_KNOWNHOSTS);
+      named.starts_with("/")) {
+    config.user_known_hosts = {named};
+  }
+  if (!option_of(session, SSH_OPTIONS_PROXYCOMMAND).empty()) {
+    config.beyond_libssh = "a proxy";  // which libssh would start without our limits
+  }
   config.global_known_hosts = {"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"};
   config.host_key_algorithms = {"ssh-ed25519",         "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
                                 "ecdsa-sha2-nistp521", "rsa-sha2-512",        "rsa-sha2-256"};

@@ -91,7 +91,9 @@ void take_line(std::string_view line, const KeyName& name, const std::string& fi
     marker = words.front();
     words.erase(words.begin());
   }
-  if (words.size() < 3) return;
+  if (words.size() < 3 || words[1].find_first_not_of("0123456789") == std::string_view::npos) {
+    return;  // or a key of the first ssh protocol, which nobody speaks any more
+  }
   const bool is_full = names(words[0], name.full);
   const bool is_bare = !name.bare.empty() && names(words[0], name.bare);
   if (!is_full && !is_bare) return;

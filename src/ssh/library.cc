@@ -74,10 +74,9 @@ int connect_to(const addrinfo& address, std::chrono::milliseconds limit) {
 int connect_to_host(const Task& task) {
   const HostConfig& config = task.config;
   const std::string where = config.hostname + " port " + config.port;
-  const Deadline deadline(real_clock(), config.connect_timeout
-                                            ? std::min<std::chrono::milliseconds>(
-                                                  *config.connect_timeout, task.settings.connect)
-                                            : task.settings.connect);
+  std::chrono::milliseconds limit = task.settings.connect;
+  if (config.connect_timeout) limit = std::min(limit, {*config.connect_timeout});
+  const Deadline deadline(real_clock(), limit);
   task.report.stage("looking up " + config.hostname);
   addrinfo hints{};
   hints.ai_family = config.family;
@@ -131,12 +130,12 @@ bool set_options(ssh_session session, const Task& task) {
     const bool no = false;
     ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &no);
     ssh_options_set(session, SSH_OPTIONS_HOST, config.hostname.c_str());
+    ssh_options_set(session, SSH_OPTIONS_USER, config.user.c_str());
+    if (!config.agent.empty()) {
+      ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, config.agent.c_str());
+    }
   } else {
     ssh_options_parse_config(session, nullptr);
-  }
-  ssh_options_set(session, SSH_OPTIONS_USER, config.user.c_str());
-  if (!config.agent.empty()) {
-    ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, config.agent.c_str());
   }
   return set_algorithms(session, task);
 }
@@ -177,6 +176,7 @@ bool accept_host_key(ssh_session session, Task& task) {
   task.route.known_by = judgement.text;
   if (judgement.kind == Judgement::Kind::unknown && task.host_keys == HostKeys::remember) {
     const std::string file = known_hosts_file(task.settings);
+    task.report.stage("remembering its key in " + file);
     refusal = remember(file, task.config.key_name(), key);
     task.route.known_by = file + " (new)";
   }
@@ -211,8 +211,8 @@ class Login {
   }
 
   std::string why() const {
-    return "login as " + task_.config.user + " refused; tried " + task_.config.means_of_login() +
-           passed_over_;
+    const char* end = ssh_is_connected(session_) ? " refused; tried " : " cut off; tried ";
+    return "login as " + task_.config.user + end + task_.config.means_of_login() + passed_over_;
   }
 
  private:

@@ -2,9 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 namespace holdfast::ssh {
@@ -74,7 +75,7 @@ void ReportReader::part(char kind, std::string text, const std::string& host, co
     }
     case 'a':
       reply_.is_answered = true;
-      reply_.status = std::atoi(text.c_str());
+      std::from_chars(text.data(), text.data() + text.size(), reply_.status);
       is_done_ = true;
       break;
     default:

@@ -177,10 +177,11 @@ std::string known_hosts_file(const Settings& settings) {
 std::vector<Reply> run(std::span<const Errand> errands, const Settings& settings, const Log& log) {
   std::vector<Reply> replies(errands.size());
   std::vector<std::unique_ptr<Connection>> running;
-  running.reserve(settings.at_once);
+  const std::size_t at_once = std::max<std::size_t>(settings.at_once, 1);
+  running.reserve(std::min(at_once, errands.size()));
   std::size_t next = 0;
   while (next < errands.size() || !running.empty()) {
-    for (; next < errands.size() && running.size() < settings.at_once; ++next) {
+    for (; next < errands.size() && running.size() < at_once; ++next) {
       if (is_host(errands[next].host)) {
         running.push_back(std::make_unique<Connection>(errands[next], settings, log, next));
       } else {

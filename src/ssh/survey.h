@@ -38,8 +38,8 @@ struct Settings {
 std::string known_hosts_file(const Settings& settings);
 
 struct Errand {
-  std::string host;  ///< a name of the user's ssh config or of the network
-  std::string command;
+  std::string host;     ///< a name of the user's ssh config or of the network
+  std::string command;  ///< for the user's shell there; Linux takes 128 KiB of it at most
 };
 
 /// How a host was reached, for people who set things up. Empty where it did not come to that.

@@ -127,10 +127,26 @@ TEST_CASE("without an ssh program libssh reads the config by itself", "[ssh]") {
   CHECK(trip[0].is_answered);
   CHECK(trip[0].engine == "libssh");
   CHECK(read_file(rig.own_known_hosts()) == "[alpha.test]:2222 " + rig.public_key("alpha") + "\n");
-  const Trip command = rig.errand({"--engine", "command"}, "true", {"a"}, env);
-  INFO(command[0]);
-  CHECK_FALSE(command[0].is_answered);
-  CHECK_THAT(command[0].why, Contains("the ssh program is not installed"));
+  rig.write(".ssh/config", "Host a\n  HostName alpha.test\n  Port 2222\n  ProxyCommand false\n");
+  for (const std::string engine : {"command", "automatic"}) {
+    const Trip without = rig.errand({"--engine", engine}, "true", {"a"}, env);
+    INFO(without[0]);
+    CHECK_FALSE(without[0].is_answered);
+    CHECK_THAT(without[0].why, Contains("the ssh program is not installed"));
+  }
+}
+
+TEST_CASE("under a proc of another pid namespace the ssh program is not trusted with files",
+          "[ssh]") {
+  NEEDS_RIG();
+  Rig rig;
+  rig.start_host("alpha");
+  const Words elsewhere{"unshare", "-p", "--fork", "--kill-child"};
+  const auto said = [&](const Words& engine) {
+    return rig.as_user(elsewhere + rig.errand_words(engine, "true", {"alpha.test"})).out;
+  };
+  CHECK_THAT(said({"--engine", "command"}), Contains("alpha.test silent") && Contains("/proc"));
+  CHECK_THAT(said({"--engine", "automatic"}), Contains("alpha.test answered 0"));
 }
 
 TEST_CASE("a word that is no host name reaches no program", "[ssh]") {

@@ -23,7 +23,7 @@ namespace {
 void print(const std::string& host, const ssh::Reply& reply) {
   std::cout << host << " "
             << (reply.is_answered ? "answered " + std::to_string(reply.status) : "silent") << "\n";
-  const std::pair<const char*, const std::string&> fields[] = {
+  const std::pair<const char*, std::string> fields[] = {
       {"why", reply.why},
       {"engine", reply.route.engine},
       {"login", reply.route.login},

@@ -106,6 +106,7 @@ TEST_CASE("a host is judged by what is known of it", "[ssh]") {
       {"another key at its usual port", port, "alpha.test" + other, Kind::unknown},
       {"the port decides", port, "alpha.test" + same + "[alpha.test]:2222" + other, Kind::refused},
       {"revoked by its name alone", port, "@revoked alpha.test" + same, Kind::refused},
+      {"a key of the first protocol", plain, "alpha.test 1024 65537 12345\n", Kind::unknown},
       {"half a line", plain, "alpha.test ssh-ed25519\n", Kind::unknown},
   }));
   CAPTURE(given.what);
