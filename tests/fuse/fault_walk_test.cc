@@ -143,7 +143,7 @@ class Walk {
       if (holders == Words{holder->leaf}) must("unlock", *holder);
     }
     if (verb == Verb::recover && !recovers()) must({"fast_lock", "clean_stale_ids", lock_, dead_});
-    must("lock", rival_);
+    must(verb == Verb::recover && recovers() ? locker_.recovering : "lock", rival_);
     CHECK(tree(truth_ + "/owner") == Words{rival_.leaf});
     must("unlock", rival_);
     CHECK(eventually([&] {  // some tidy up behind the caller's back
