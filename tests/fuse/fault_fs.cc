@@ -14,7 +14,7 @@
 ///
 /// SECONDS is how long the kernel may believe a name, and that there is no such name, without
 /// asking.
-#define FUSE_USE_VERSION 31
+#define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 12)
 #include <dirent.h>
 #include <fcntl.h>
 #include <fuse.h>
@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
   calls.flush = do_flush;
   calls.release = do_release;
   calls.readdir = do_list;
-  std::vector<std::string> words = {argv[0], "-f", "-omax_threads=8", argv[4]};
+  std::vector<std::string> words = {argv[0], "-f", argv[4]};
   std::vector<char*> texts;
   for (std::string& word : words) texts.push_back(word.data());
   return fuse_main(static_cast<int>(texts.size()), texts.data(), &calls, nullptr);

@@ -2,28 +2,20 @@
 
 #include <string>
 
-#include "identity/local_id.h"
 #include "support/locker_tools.h"
 #include "support/process.h"
 
 namespace holdfast::testing {
 
-inline std::string uid_of(const Process& process) {
-  std::string why;
-  return identity::LocalId(disk::posix()).identify(process.pid_text(), why).value().uid.str();
-}
-
 /// One who may hold a lock.
 struct Holder {
   Holder(const LockerTool& locker, const std::string& id)
-      : word(locker.named == Named::id    ? id
-             : locker.named == Named::uid ? uid_of(process)
-                                          : process.pid_text()),
-        leaf(locker.named == Named::id ? id : uid_of(process)) {}
+      : leaf(leaf_of(locker, id, process.pid_text())),
+        word(word_of(locker, leaf, process.pid_text())) {}
 
   Process process{kSleeper};
-  const std::string word;  ///< on the command line
   const std::string leaf;  ///< in owner/
+  const std::string word;  ///< on the command line
 };
 
 }  // namespace holdfast::testing

@@ -14,10 +14,10 @@ class Holder {
  public:
   Holder(const Host& host, const LockerTool& locker, const std::string& lock)
       : host_(host), locker_(locker), lock_(on_hosts(lock)), process_(host) {
-    leaf_ = locker.named == Named::id
-                ? host.name() + "." + process_.pid_there()
-                : first_line(host.run({"local_id", "uid", process_.pid_there()}));
-    word_ = locker.named == Named::pid ? process_.pid_there() : leaf_;
+    leaf_ = host.ask([&] {
+      return leaf_of(locker, host.name() + "." + process_.pid_there(), process_.pid_there());
+    });
+    word_ = word_of(locker, leaf_, process_.pid_there());
   }
 
   /// Exit code of `lock`, `unlock` or `is_mine`, for this holder.

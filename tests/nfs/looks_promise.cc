@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -19,6 +20,7 @@ namespace {
 
 struct Waiter {
   std::atomic<int> refusals{0};
+  std::atomic<double> given{0};
   std::atomic<double> got{0};
 };
 
@@ -51,7 +53,7 @@ TEST_CASE("the first attempt after an unlock on another host gets the lock", "[n
   CHECK(two.does("unlock") == 0);
   CHECK(one.does("lock") == 0);
   CHECK(one.does("unlock") == 0);
-  CHECK(tree(on_server(lock)) == Words{});
+  CHECK(eventually([&] { return tree(on_server(lock)) == Words{}; }));
 }
 
 TEST_CASE("hosts that take turns at once get the lock at every first attempt", "[nfs][looks]") {
@@ -83,7 +85,8 @@ TEST_CASE("hosts that take turns at once get the lock at every first attempt", "
 TEST_CASE("a host that looked in vain before gets the true answer", "[nfs][looks]") {
   const LockerTool locker = each_tool();
   const bool has_folder = GENERATE(false, true);
-  if (has_folder && locker.recovers) return;  // all look in one way; one tool stands for them
+  if (has_folder && locker.named != Named::id)
+    return;  // all look in one way; one tool stands for them
   INFO(locker.name << (has_folder ? " with" : " without")
                    << " a folder of the lock at the first look");
   const std::string lock = "vain." + locker.name + (has_folder ? ".there" : "");
@@ -136,10 +139,15 @@ TEST_CASE("a waiter that tries again and again gets the lock soon after the unlo
     return 0;
   });
   CHECK(eventually([&] { return waiter->refusals >= 5; }));
-  CHECK(in(0, [&](auto& l) { return l.unlock(one).outcome == lock::Outcome::released; }) == "yes");
-  const double given = now();
+  const auto give = [&](lock::FastLock& held) {
+    const bool is_released = held.unlock(one).outcome == lock::Outcome::released;
+    waiter->given = now();
+    return is_released;
+  };
+  CHECK(in(0, give) == "yes");
   CHECK(eventually([&] { return waiter->got > 0; }));
-  std::cout << "a waiter on another host got the lock " << 1000 * (waiter->got - given)
+  std::cout << "a waiter on another host got the lock "
+            << 1000 * std::max(0.0, waiter->got - waiter->given)
             << " ms after the unlock returned, after " << waiter->refusals << " refusals"
             << std::endl;
   kill(child, SIGKILL);

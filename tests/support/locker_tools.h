@@ -14,7 +14,7 @@ using Words = std::vector<std::string>;
 /// What stands for a holder on the command line.
 enum class Named {
   id,   ///< any text
-  uid,  ///< of a process, as local_id prints it
+  uid,  ///< of a process
   pid,
 };
 
@@ -22,7 +22,9 @@ struct LockerTool {
   std::string name;
   Words options;  ///< before the action
   Named named;
-  bool recovers;  ///< finds out by itself that a holder of its own host is dead
+  std::string id_tool;     ///< whose `uid PID` is the name in owner/; none if any text will do
+  std::string recovering;  ///< the action that takes a lock from a dead holder of its own host, if
+                           ///< there is one
 
   Words words(const std::string& action, const std::string& lock,
               const std::string& holder = {}) const {
@@ -36,14 +38,27 @@ struct LockerTool {
 
 /// A line for each.
 inline std::vector<LockerTool> locker_tools() {
+  // clang-format off
   return {
-      {"fast_lock", {"--older-than", "0"}, Named::id, false},
-      {"check_lock",
-       {"--strict", "--older-than", "0", tool("local_id"), "-s", "is_stale"},
-       Named::uid,
-       true},
-      {"lock_local", {"--strict", "--older-than", "0"}, Named::pid, true},
+      {"fast_lock",  {"--older-than", "0"}, Named::id, "", ""},
+      {"check_lock", {"--strict", "--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock"},
+      {"lock_local", {"--strict", "--older-than", "0"}, Named::pid, "local_id", "lock"},
   };
+  // clang-format on
+}
+
+/// The name in owner/ of one who holds through a tool: `id` if that will do, else that of a
+/// process.
+inline std::string leaf_of(const LockerTool& locker, const std::string& id,
+                           const std::string& pid) {
+  if (locker.named == Named::id) return id;
+  const std::string uid = run({locker.id_tool, "uid", pid}).out;
+  return uid.substr(0, uid.find('\n'));
+}
+
+inline std::string word_of(const LockerTool& locker, const std::string& leaf,
+                           const std::string& pid) {
+  return locker.named == Named::pid ? pid : leaf;
 }
 
 }  // namespace holdfast::testing
