@@ -24,6 +24,8 @@ find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(libssh 0.10 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
 include(GNUInstallDirs)
 
@@ -43,10 +45,10 @@ function(holdfast_layer name)
   set_property(GLOBAL APPEND PROPERTY HOLDFAST_LAYERS ${name})
 endfunction()
 
-# holdfast_program(NAME SOURCES file.cc... TOOLS tool... USES layer...): one program of tools/, with a link for each
-# tool's name beside it. Static but for libc: starting it is most of what a lock costs.
+# holdfast_program(NAME SOURCES file.cc... TOOLS tool... NAMES tool... USES layer...): one program of tools/, with a link
+# for each tool's name beside it; NAMES are tools that share the file of another. Static but for libc: starting it is most of what a lock costs.
 function(holdfast_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TOOLS;USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;TOOLS;NAMES;USES" ${ARGN})
   set(tool_sources ${ARG_TOOLS})
   list(TRANSFORM tool_sources APPEND .cc)
   set(sources ${ARG_SOURCES} ${tool_sources})
@@ -60,11 +62,11 @@ function(holdfast_program name)
     target_link_libraries(${name} PRIVATE -l:libm.a)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-  foreach(tool ${ARG_TOOLS})
+  foreach(tool ${ARG_TOOLS} ${ARG_NAMES})
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${PROJECT_BINARY_DIR}/bin/${tool})
   endforeach()
-  set_property(GLOBAL PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS})
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_TOOLS ${ARG_TOOLS} ${ARG_NAMES})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

@@ -14,7 +14,7 @@ namespace {
 struct Checked {
   explicit Checked(const cli::Call& call)
       : lock(make_lock(call)),
-        checker(make_checker(call.options.checker, identity::Output::ours)),
+        checker(make_checker(call, call.options.checker, identity::Output::ours)),
         policy(lock, *checker, real_clock(), call.log) {}
 
   lock::FastLock lock;

@@ -27,7 +27,7 @@ policy::GracePolicy::Grace grace_given(const cli::Call& call) {
 struct Graced {
   explicit Graced(const cli::Call& call)
       : lock(make_lock(call)),
-        checker(make_checker(call.options.checker, Output::to_stderr)),
+        checker(make_checker(call, call.options.checker, Output::to_stderr)),
         policy(lock, *checker, grace_given(call), call.log) {}
 
   lock::FastLock lock;
@@ -48,7 +48,7 @@ Exit lock(cli::Call& call) {
 Exit lock_check(cli::Call& call) {
   Graced graced(call);
   const Uid id = call.id(1);
-  const auto aloud = make_checker(call.options.checker, Output::ours);
+  const auto aloud = make_checker(call, call.options.checker, Output::ours);
   return report_lock(call, graced.lock, id, graced.policy.lock_check(id, caller(), *aloud));
 }
 

@@ -25,7 +25,10 @@ struct Entry {
 constexpr Entry kTools[] = {
     {"lock_local", tools::lock_local,
      "a lock held by a process of this host, recovered when it dies"},
+    {"lock_ssh", tools::lock_ssh,
+     "a lock held by a process of any host of a cluster, recovered when it dies"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
+    {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"check_lock", tools::check_lock,
      "a lock by any id, with a checker that tells the dead from the living"},
     {"hostpid_lock", tools::hostpid_lock,

@@ -12,7 +12,6 @@ namespace holdfast::tools {
 namespace {
 
 using identity::Identity;
-using identity::Life;
 using identity::Output;
 using identity::Told;
 
@@ -27,8 +26,8 @@ std::chrono::seconds grace_given(const cli::Call& call) {
 /// A lock whose ids are processes of hosts, made by the id helper.
 struct Cluster {
   explicit Cluster(const cli::Call& call)
-      : ids(make_id_helper(call.options.idhelper)),
-        checker(make_checker(checker_words(call), Output::to_stderr)),
+      : ids(make_id_helper(call)),
+        checker(make_checker(call, checker_words(call), Output::to_stderr)),
         lock(make_lock(call)),
         policy(lock, *checker, grace_given(call), call.log) {}
 
@@ -49,36 +48,29 @@ std::optional<Identity> identify(const cli::Call& call, const identity::IdHelper
   return identity;
 }
 
-/// The process given.
+/// The process given, by its pid or spelt out.
 struct Given {
   Uid uid;
-  bool is_by_pid;
+  std::optional<Record> record{};  ///< of one given by its pid
 };
 
-/// By its pid, or spelt out.
 std::optional<Given> id_given(const cli::Call& call, const identity::IdHelper& ids) {
   const bool is_number =
       call.has(1) && call.word(1).find_first_not_of("0123456789") == std::string::npos;
-  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1), false};
+  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1)};
   const auto identity = identify(call, ids);
-  return identity ? std::optional(Given{identity->uid, true}) : std::nullopt;
+  if (!identity) return std::nullopt;
+  return Given{identity->uid, identity->record};
 }
 
-/// Another id under which the process `self`, given by its pid, holds the lock: the text of its id
-/// changes when the clock is stepped or the process takes a name with blanks.
-std::optional<Uid> former_id(const cli::Call& call, const Cluster& cluster, const Uid& self) {
-  const std::string& pid = call.word(1);
-  const auto is_same = [](const Told& a, const Told& b) {
-    return a.code == b.code && a.text == b.text;
-  };
+/// Another id under which this very process holds the lock: the text of its id changes when the
+/// clock is stepped or the process takes a name with blanks. Its record proves it; a pid does not,
+/// since containers of one name may each have that number.
+std::optional<Uid> former_id(const Cluster& cluster, const std::optional<Record>& self) {
+  if (!self) return std::nullopt;
   std::error_code ec;  // whoever cannot look finds none
   for (const lock::Leaf& leaf : cluster.lock.owner(ec)) {
-    if (leaf.id == self || leaf.id.str().find(pid) == std::string::npos) continue;
-    if (cluster.ids->pid(leaf.id).text == pid &&
-        is_same(cluster.ids->hostid(leaf.id), cluster.ids->hostid(self)) &&
-        cluster.checker->check(leaf.id, leaf.record).life == Life::alive) {
-      return leaf.id;
-    }
+    if (leaf.record && is_same_process(*leaf.record, *self)) return leaf.id;
   }
   return std::nullopt;
 }
@@ -91,7 +83,7 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
   warn_of_blank_name(call, *identity);
   auto answer = try_lock(cluster, *identity);
   if (answer.outcome == lock::Outcome::contended) {
-    if (const auto former = former_id(call, cluster, identity->uid)) {
+    if (const auto former = former_id(cluster, identity->record)) {
       answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
     }
   }
@@ -104,7 +96,7 @@ Exit lock(cli::Call& call) {
 }
 
 Exit lock_check(cli::Call& call) {
-  const auto aloud = make_checker(checker_words(call), Output::ours);
+  const auto aloud = make_checker(call, checker_words(call), Output::ours);
   return lock_with(call, [&](Cluster& c, const Identity& self) {
     return c.policy.lock_check(self.uid, self.record, *aloud);
   });
@@ -120,9 +112,10 @@ Exit unlock(cli::Call& call) {
   const auto given = id_given(call, *cluster.ids);
   if (!given) return LockExit::no_such_process;
   auto answer = cluster.policy.unlock(given->uid);
-  if (answer.outcome == lock::Outcome::not_mine && given->is_by_pid) {
-    if (const auto former = former_id(call, cluster, given->uid))
+  if (answer.outcome == lock::Outcome::not_mine) {
+    if (const auto former = former_id(cluster, given->record)) {
       answer = cluster.policy.unlock(*former);
+    }
   }
   return report_unlock(call, answer);
 }
@@ -132,8 +125,7 @@ Exit is_mine(cli::Call& call) {
   const auto given = id_given(call, *cluster.ids);
   if (!given) return LockExit::no_such_process;
   if (cluster.lock.is_mine(given->uid)) return LockExit::ok;
-  if (!given->is_by_pid) return LockExit::contended;
-  const auto former = former_id(call, cluster, given->uid);
+  const auto former = former_id(cluster, given->record);
   return former && cluster.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
 }
 
@@ -145,7 +137,7 @@ Exit owner(cli::Call& call) {
 Exit print_field(cli::Call& call, Told (identity::IdHelper::*field)(const Uid&) const) {
   const auto leaves = make_lock(call).owner();
   const Uid uid = leaves.size() == 1 ? leaves[0].id : Uid::found("");
-  const Told told = (*make_id_helper(call.options.idhelper).*field)(uid);
+  const Told told = (*make_id_helper(call).*field)(uid);
   if (told.code == 0) call.print(told.text);
   return Exit::of_program(told.code);
 }
@@ -158,7 +150,7 @@ Exit owner_hostid(cli::Call& call) {
 }
 
 Exit is_host_compatible(cli::Call& call) {
-  return Exit::of_program(make_id_helper(call.options.idhelper)->is_host_compatible(call.word(0)));
+  return Exit::of_program(make_id_helper(call)->is_host_compatible(call.word(0)));
 }
 
 Exit is_stale(cli::Call& call) {
@@ -166,7 +158,7 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit kill_owner(cli::Call& call) {
-  return kill_owners(call, *make_id_helper(call.options.idhelper), make_lock(call));
+  return kill_owners(call, *make_id_helper(call), make_lock(call));
 }
 
 Exit clean(cli::Call& call) {
@@ -203,14 +195,49 @@ constexpr const char* kText =
     "          1 alive, 2 free, 10 and up cannot tell; 'kill_owner' is 0 killed, 1 was dead\n"
     "          already, 2 free, 10 and up why not.\n";
 
+constexpr const char* kSshText =
+    "    A lock held by a process of any host that shares the filesystem. A script says\n"
+    "\n"
+    "        lock_ssh lock /shared/gc.lock $$ || exit\n"
+    "        trap 'lock_ssh unlock /shared/gc.lock $$' EXIT\n"
+    "\n"
+    "    and if it dies without unlocking, those who ask again get the lock after a grace (10 s "
+    "unless\n"
+    "    given) and a look at its host over ssh. A host that cannot be asked is never taken for "
+    "dead.\n"
+    "    'lock_check' asks about the holder at once, and tries again.\n"
+    "\n"
+    "    --on-check-fail, once per word, names a command that is run as\n"
+    "    '<word>... <lock> <checking host> <uid> <message>' when nobody can tell.\n"
+    "\n"
+    "    Exit: 0 done, 1 held by another (try again), or not held (unlock); 2 could not be tried\n"
+    "          (stderr says why), 10 usage, 12 lock spread over two filesystems, 14 answer not\n"
+    "          written, 20 held by this very process, or no such process, or no owner;\n"
+    "          'clean' is 0 if nothing is left, 1 if it is in use; 'is_stale' is 0 dead, 1 alive,\n"
+    "          2 free, 10 its host gives no answer, 11 another host answers, 13 the answer does "
+    "not\n"
+    "          tell; 'kill_owner' is 0 killed, 1 was dead already, 2 free, 10, 11, 13 as before,\n"
+    "          15 did not die in time, 16 not permitted.\n";
+
+constexpr unsigned kKnows = cli::knows_dir_leaf | cli::knows_age | cli::knows_patience |
+                            cli::knows_grace | cli::knows_notifier;
+
 }  // namespace
 
 int hostpid_lock(int argc, char** argv) {
   return cli::run_tool({.name = "hostpid_lock",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_dir_leaf | cli::knows_age | cli::knows_patience |
-                                 cli::knows_grace | cli::knows_notifier | cli::knows_helpers},
+                        .knows = kKnows | cli::knows_helpers},
+                       argc, argv);
+}
+
+int lock_ssh(int argc, char** argv) {
+  return cli::run_tool({.name = "lock_ssh",
+                        .text = kSshText,
+                        .actions = kActions,
+                        .knows = kKnows | cli::knows_helpers | cli::knows_ssh,
+                        .idhelper = kOurSshId},
                        argc, argv);
 }
 

@@ -9,5 +9,7 @@ int grace_lock(int argc, char** argv);
 int hostpid_lock(int argc, char** argv);
 int local_id(int argc, char** argv);
 int lock_local(int argc, char** argv);
+int lock_ssh(int argc, char** argv);
+int ssh_id(int argc, char** argv);
 
 }  // namespace holdfast::tools

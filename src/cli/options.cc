@@ -20,9 +20,10 @@ namespace holdfast::cli {
 namespace {
 
 bool takes_value(const std::string& option) {
-  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",   "--older-than",
-                                               "--wait",     "--grace-seconds", "--on-check-fail",
-                                               "--idhelper", "--checker"};
+  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",     "--older-than",
+                                               "--wait",     "--grace-seconds",   "--on-check-fail",
+                                               "--idhelper", "--connect-timeout", "--timeout",
+                                               "--checker"};
   return std::any_of(std::begin(kWithValue), std::end(kWithValue),
                      [&](const char* name) { return option == name; });
 }
@@ -67,8 +68,10 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
-  if (tool.knows & knows_grace) {
-    add_seconds("--grace-seconds", options.grace);
+  if (tool.knows & knows_grace) add_seconds("--grace-seconds", options.grace);
+  if (tool.knows & knows_timeouts) {
+    add_seconds("--connect-timeout", options.connect);
+    add_seconds("--timeout", options.total);
   }
   // each use adds a word, whatever it looks like
   const auto add_words = [&](const char* name, std::vector<std::string>& to) {

@@ -48,6 +48,10 @@ std::string usage(const Tool& tool) {
     text +=
         "             --idhelper <word>...  what makes ids, as ssh_id does\n"
         "             --checker <word>...   what checks them, if not the id helper\n";
+  if (tool.knows & knows_timeouts)
+    text +=
+        "             --connect-timeout <s>  until a host has shown its key (10)\n"
+        "             --timeout <s>          until its answer is whole (30)\n";
   if (tool.knows & knows_ssh)
     text +=
         "             --ssh-strict        ask only hosts whose key is known\n"
@@ -128,6 +132,7 @@ int run(const Tool& tool, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Options options;
   options.level = level_from_environment();
+  if (!tool.idhelper.empty()) options.idhelper.emplace_back(tool.idhelper);
   take_leading_words(tool, words, options);
   if (options.version) {
     return answer(Log(options.level), std::string(tool.name) + " (holdfast) " + kVersion + "\n", 0);

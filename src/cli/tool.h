@@ -30,11 +30,13 @@ struct Options {
   std::chrono::seconds age{5};       ///< --older-than: for clean
   std::chrono::seconds patience{5};  ///< --wait: for kill
   std::vector<std::string> checker;  ///< CHECKER -s ARG..., of tools that take one; or --checker
-  std::optional<std::chrono::seconds> grace;  ///< --grace-seconds
-  std::vector<std::string> notifier;          ///< --on-check-fail, word by word
-  std::vector<std::string> idhelper;          ///< --idhelper, word by word
-  bool ssh_strict = false;                    ///< --ssh-strict: only hosts with a known key
-  bool ssh_insecure = false;                  ///< --ssh-insecure: any key will do
+  std::optional<std::chrono::seconds> grace;    ///< --grace-seconds
+  std::vector<std::string> notifier;            ///< --on-check-fail, word by word
+  std::vector<std::string> idhelper;            ///< --idhelper, word by word
+  bool ssh_strict = false;                      ///< --ssh-strict: only hosts with a known key
+  bool ssh_insecure = false;                    ///< --ssh-insecure: any key will do
+  std::optional<std::chrono::seconds> connect;  ///< --connect-timeout
+  std::optional<std::chrono::seconds> total;    ///< --timeout
 };
 
 /// Which of them a tool knows, besides --info, --debug, --help and --version.
@@ -47,6 +49,7 @@ enum Knows : unsigned {
   knows_notifier = 32,
   knows_helpers = 64,  ///< --idhelper and --checker
   knows_ssh = 128,     ///< --ssh-strict and --ssh-insecure
+  knows_timeouts = 256,
 };
 
 class Call;
@@ -66,6 +69,7 @@ struct Tool {
   unsigned knows = 0;
   bool takes_checker = false;
   bool empty_is_missing = true;  ///< an empty word counts as left out
+  std::string_view idhelper{};   ///< what stands before the words of --idhelper
 };
 
 /// One run of one action.

@@ -1,13 +1,11 @@
 #include "identity/command_id.h"
 
+#include "identity/program.h"
+
 namespace holdfast::identity {
-namespace {
-
-constexpr int kCannotTell = 10;
-
-}  // namespace
 
 Verdict CommandId::check(const Uid& id, const std::optional<Record>&) const {
+  constexpr int kCannotTell = 10;
   std::vector<std::string> words = words_;
   words.push_back(id.str());
   const int status = run_program(words, output_).status;

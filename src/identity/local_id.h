@@ -6,13 +6,16 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/exit_code.h"
 #include "disk/disk.h"
 #include "identity/checker.h"
 #include "identity/identity.h"
+#include "identity/ladder.h"
 
 namespace holdfast::identity {
 
-enum class Killed { killed, already_stale, unknown, still_running, not_permitted };
+/// Whoever sends that wants to see the process gone.
+bool ends_processes(int signal);
 
 /// Ids of processes on this host: PID:START:BTIME.
 ///
@@ -20,18 +23,9 @@ enum class Killed { killed, already_stale, unknown, still_running, not_permitted
 /// procfs PID/stat included: a shell peer that computed another text would call our live holder
 /// stale. The true start time is in the record.
 ///
-/// A verdict, first row that fits:
-///
-///   a record of this boot and pid namespace    no such pid, another start time: dead; same: alive
-///   of this boot, another pid namespace        alive if found from here, else unknown
-///   of another boot, same host name            dead, the host was restarted; in containers unknown
-///   of another host                            unknown
-///   no record, four fields or more             unknown: an id of another kind
-///   no record, PID:START:BTIME                 same pid, START in either form, BTIME within 1 s:
-///                                              alive; no such pid, or another START at our BTIME:
-///                                              dead; what only a stepped clock or another time
-///                                              namespace could explain: unknown
-///   anything else                              dead: malformed, as the shell has it
+/// A verdict comes from the ladder in ladder.h. Beyond it, a process of an inner pid namespace that
+/// is found from here is alive, an id of another kind (four fields or more) is unknown unless its
+/// record is of this boot, and what is no id at all is dead, as the shell has it.
 ///
 /// A pid that exists but hides from us is alive. A zombie without a living thread is dead. Without
 /// a procfs of our own pid namespace all are unknown.
@@ -54,8 +48,8 @@ class LocalId final : public Checker {
 
   /// Signals the process behind `uid` through a pidfd, so that a recycled pid cannot be hit. After
   /// a signal that ends processes, waits until it is gone or `patience` is over.
-  Killed kill(const Uid& uid, const std::optional<Record>& record, int signal,
-              std::chrono::milliseconds patience) const;
+  KillExit kill(const Uid& uid, const std::optional<Record>& record, int signal,
+                std::chrono::milliseconds patience) const;
 
   /// The command line of a process of this host, or the name that the record has. For people.
   std::string command_line(const Record& record) const;
@@ -65,18 +59,11 @@ class LocalId final : public Checker {
   static std::optional<std::uint64_t> pid_of(const Uid& uid);
 
  private:
-  struct Process;  // what PID/stat says
-  struct Ours;     // this host, boot and namespaces
-  struct LocalFields;
-  enum class Seen { yes, gone, hidden, unreadable };
-
-  Seen look(std::uint64_t pid, Process& process) const;
-  std::optional<Ours> ours(std::string& why) const;
+  Sight look(std::uint64_t pid) const;
+  std::optional<Place> place(std::string& why) const;  ///< this host, boot and namespaces
   bool is_our_procfs(const std::string& pidns) const;
-  static Verdict restarted(const Record& record, const Ours& here);
-  Verdict check_by_record(const Record& record, const Ours& here) const;
-  Verdict check_by_text(const LocalFields& id) const;
-  std::optional<Verdict> check_by_look(std::uint64_t pid, Process& process) const;
+  Verdict check_by_record(const Record& record, const TextId& id, bool is_local,
+                          const Place& here) const;
   bool is_found_elsewhere(const Record& record) const;
 
   disk::Disk& disk_;

@@ -1,109 +1,157 @@
 #include "identity/program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
+#include <string_view>
+
+#include "disk/handle.h"
 
 namespace holdfast::identity {
 namespace {
 
-constexpr int kNotFound = 127;
-constexpr std::size_t kLongestOutput = 64 << 10;  ///< of an id helper; the rest is dropped
+using disk::Handle;
 
-/// Normal treatment of SIGCHLD while it lives: a parent that ignores it would hide the status of a
-/// child from us.
-class ChildrenCount {
- public:
-  ChildrenCount() {
-    struct sigaction normal {};
-    normal.sa_handler = SIG_DFL;
-    sigaction(SIGCHLD, &normal, &inherited_);
+/// Both ends close on exec and are above the standard streams.
+struct Pipe {
+  Handle read, write;
+
+  Pipe() {
+    std::array<int, 2> ends{-1, -1};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    for (int& end : ends) {
+      if (end > STDERR_FILENO) continue;
+      const int high = fcntl(end, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+      close(end);
+      end = high;
+    }
+    read = Handle(ends[0]);
+    write = Handle(ends[1]);
   }
-  ChildrenCount(const ChildrenCount&) = delete;
-  ChildrenCount& operator=(const ChildrenCount&) = delete;
-  ~ChildrenCount() { sigaction(SIGCHLD, &inherited_, nullptr); }
-
- private:
-  struct sigaction inherited_ {};
 };
 
-/// What to do with the streams of a child before it starts.
-class Streams {
+/// The signals that would get in the way while a child runs, as they were before afterwards. A
+/// parent that ignores SIGCHLD would hide its status from us; a program that reads no input would
+/// kill us.
+class Signals {
  public:
-  Streams() { posix_spawn_file_actions_init(&actions_); }
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
-  ~Streams() { posix_spawn_file_actions_destroy(&actions_); }
-
-  void send_output_to(int fd) { posix_spawn_file_actions_adddup2(&actions_, fd, STDOUT_FILENO); }
-  void drop_errors() {
-    posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  Signals() {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &action, &child_);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, &pipe_);
   }
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() {
+    sigaction(SIGCHLD, &child_, nullptr);
+    sigaction(SIGPIPE, &pipe_, nullptr);
+  }
 
  private:
-  posix_spawn_file_actions_t actions_{};
+  struct sigaction child_ {};
+  struct sigaction pipe_ {};
 };
 
-/// -1 if it could not be started.
-pid_t start(const std::vector<std::string>& words, const Streams& streams) {
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t child = -1;
-  const int failed =
-      posix_spawnp(&child, argv.front(), streams.get(), nullptr, argv.data(), environ);
-  return failed ? -1 : child;
+/// Feeds and drains at once: neither side may wait for the other for ever.
+void exchange(Handle to, std::string_view input, Handle from, std::string& output) {
+  if (to.is_open()) fcntl(to.fd(), F_SETFL, O_NONBLOCK);
+  for (;;) {
+    if (to.is_open() && input.empty()) to = Handle();
+    if (!to.is_open() && !from.is_open()) return;
+    std::array<pollfd, 2> ends{
+        {{from.is_open() ? from.fd() : -1, POLLIN, 0}, {to.is_open() ? to.fd() : -1, POLLOUT, 0}}};
+    if (poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return;
+    if (to.is_open() && ends[1].revents != 0) {
+      const ssize_t n = write(to.fd(), input.data(), std::min<std::size_t>(input.size(), PIPE_BUF));
+      if (n > 0) input.remove_prefix(static_cast<std::size_t>(n));
+      if (n < 0 && errno != EAGAIN && errno != EINTR) to = Handle();  // it wants no more
+    }
+    if (from.is_open() && ends[0].revents != 0) {
+      std::array<char, 4096> part;
+      const ssize_t n = read(from.fd(), part.data(), part.size());
+      if (n == 0 || (n < 0 && errno != EINTR)) from = Handle();
+      if (n > 0) output.append(part.data(), static_cast<std::size_t>(n));
+    }
+  }
 }
 
-int wait_for(pid_t child) {
+int status_of(pid_t child) {
   int status = 0;
   pid_t waited = -1;
   do {
     waited = waitpid(child, &status, 0);
   } while (waited < 0 && errno == EINTR);
-  if (waited < 0) return kNotFound;
+  if (waited < 0) return Ran{}.status;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-std::string read_to_end(int fd) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t got = 0; (got = read(fd, buffer.data(), buffer.size())) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) break;
-    if (text.size() < kLongestOutput) text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  text.erase(text.find_last_not_of('\n') + 1);
-  return text;
 }
 
 }  // namespace
 
-Ran run_program(const std::vector<std::string>& words, Output output) {
-  const ChildrenCount children_count;
-  Streams streams;
-  std::array<int, 2> pipe{-1, -1};
-  const bool is_captured = output == Output::captured || output == Output::captured_quietly;
-  if (is_captured && pipe2(pipe.data(), O_CLOEXEC) != 0) return {kNotFound};
-  if (is_captured) streams.send_output_to(pipe[1]);
-  if (output == Output::captured_quietly) streams.drop_errors();
-  if (output == Output::to_stderr) streams.send_output_to(STDERR_FILENO);
-  const pid_t child = start(words, streams);
-  Ran ran{kNotFound};
-  if (is_captured) {
-    close(pipe[1]);
-    if (child >= 0) ran.output = read_to_end(pipe[0]);
-    close(pipe[0]);
+Ran run_program(const std::vector<std::string>& words, Output output,
+                const std::optional<std::string>& input) {
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const Signals signals;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  std::optional<Pipe> in;
+  std::optional<Pipe> out;
+  if (input) {
+    in.emplace();
+    posix_spawn_file_actions_adddup2(&actions, in->read.fd(), STDIN_FILENO);
   }
-  if (child >= 0) ran.status = wait_for(child);
+  if (output == Output::captured || output == Output::captured_quietly) {
+    out.emplace();
+    posix_spawn_file_actions_adddup2(&actions, out->write.fd(), STDOUT_FILENO);
+  }
+  if (output == Output::captured_quietly) {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
+  if (output == Output::to_stderr) {
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t reset;
+  sigemptyset(&reset);
+  sigaddset(&reset, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &reset);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = -1;
+  const int error = posix_spawnp(&child, argv.front(), &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return {};
+  Ran ran;
+  if (in || out) {
+    if (in) in->read = Handle();
+    if (out) out->write = Handle();
+    exchange(in ? std::move(in->write) : Handle(), input.value_or(""),
+             out ? std::move(out->read) : Handle(), ran.output);
+  }
+  ran.output.erase(ran.output.find_last_not_of('\n') + 1);
+  ran.status = status_of(child);
   return ran;
+}
+
+std::string beside_us(const std::string& name) {
+  std::array<char, PATH_MAX> self{};
+  const ssize_t length = readlink("/proc/self/exe", self.data(), self.size());
+  const std::string path(self.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? name : path.substr(0, slash + 1) + name;
 }
 
 }  // namespace holdfast::identity

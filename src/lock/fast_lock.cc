@@ -387,10 +387,10 @@ std::error_code FastLock::release(const Uid& id) {
       ec = remove_leaf(owner, id.str());
     }
     if (!ec) return {};
-    if (!is_passing(ec)) return ec;
     std::vector<std::string> names;
     const std::error_code listed = list(at_.owner(), names);
     if ((!listed || is_nothing(listed)) && !contains(names, id)) return {};
+    if (!is_passing(ec)) return ec;
   }
   return ec;
 }
@@ -419,8 +419,9 @@ std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
   std::vector<Leaf> leaves;
   std::vector<std::string> names;
   Handle owner;
-  ec = disk_.open_dir(at_.owner(), owner);
-  if (!ec) ec = list(at_.owner(), names);
+  ec = list(at_.owner(), names);
+  if (!ec) ec = disk_.open_dir(at_.owner(), owner);
+  if (ec) names.clear();
   if (is_nothing(ec)) ec.clear();
   for (const std::string& name : names) {
     if (Layout::is_silly(name)) continue;
@@ -563,16 +564,33 @@ bool FastLock::is_older(const At& scratch, std::chrono::system_clock::time_point
   return disk_.status(Layout::proposal(dir), inner) || inner.modified <= limit;
 }
 
-/// Sorted; whole even if the filesystem had to be asked again.
+/// Sorted; whole even if the filesystem had to be asked again. That a folder of the lock is missing
+/// counts only after the folder above was looked into.
 std::error_code FastLock::list(const At& at, std::vector<std::string>& names) const {
   std::error_code ec;
+  bool is_fresh = at.dir != nullptr;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     names.clear();
     ec = disk_.list(at, names);
+    if (ec == std::errc::no_such_file_or_directory && !is_fresh) {
+      is_fresh = true;
+      if (look_into(at_.lock())) continue;
+    }
     if (!is_stale_handle(ec)) break;
   }
   std::sort(names.begin(), names.end());
   return ec;
+}
+
+/// An NFS client that looked for a name in vain believes for up to half a minute that it is
+/// missing: neither an open nor a listing of that name asks the server. Opening the folder above by
+/// its name, for reading, does.
+bool FastLock::look_into(const Path& folder) const {
+  const Path itself = folder / "";  // it may be a link to a folder
+  Handle dir;
+  if (disk_.open_file(itself, dir) != std::errc::no_such_file_or_directory) return dir.is_open();
+  const Path above = folder.has_parent_path() ? folder.parent_path() : Path(".");
+  return above != folder && look_into(above) && !disk_.open_file(itself, dir);
 }
 
 /// For an answer: of a folder that need not be there, but must be readable if it is.

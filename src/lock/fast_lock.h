@@ -135,6 +135,7 @@ class FastLock {
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
   std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;
   std::error_code list(const disk::At& at, std::vector<std::string>& names) const;
+  bool look_into(const disk::Path& folder) const;
   std::vector<std::string> must_list(const disk::At& at) const;
   std::vector<std::string> names_in(const disk::At& at) const;
   bool is_owner(const Uid& id) const;

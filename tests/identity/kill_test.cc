@@ -36,26 +36,26 @@ TEST_CASE("a kill ends the process behind the id and sees it gone", "[identity]"
   Process process(kSleeper);
   const Identity identity = identity_of(process.pid_text());
   const auto record = has_record ? std::optional(identity.record) : std::nullopt;
-  CHECK(ids().kill(identity.uid, record, signal, 20s) == Killed::killed);
+  CHECK(ids().kill(identity.uid, record, signal, 20s) == KillExit::killed);
   CHECK(process.wait() == 128 + signal);
-  CHECK(ids().kill(identity.uid, record, signal, 20s) == Killed::already_stale);
+  CHECK(ids().kill(identity.uid, record, signal, 20s) == KillExit::already_stale);
 }
 
 TEST_CASE("a kill says so when the process does not die in time", "[identity]") {
   const Process process({"/bin/bash", "-c", "trap '' TERM; exec -a stubborn sleep 1000"});
   REQUIRE(eventually([&] { return is_named(process, "sleep"); }));
   const Identity identity = identity_of(process.pid_text());
-  CHECK(ids().kill(identity.uid, identity.record, SIGTERM, 50ms) == Killed::still_running);
+  CHECK(ids().kill(identity.uid, identity.record, SIGTERM, 50ms) == KillExit::still_running);
   CHECK(is_running(process));
   CHECK(run({"local_id", "--wait", "0", "kill", identity.uid.str()}).code == 15);
-  CHECK(ids().kill(identity.uid, identity.record, SIGKILL, 20s) == Killed::killed);
+  CHECK(ids().kill(identity.uid, identity.record, SIGKILL, 20s) == KillExit::killed);
 }
 
 TEST_CASE("a signal that ends nobody is sent without waiting for an end", "[identity]") {
   const Process process(kSleeper);
   const Identity identity = identity_of(process.pid_text());
-  CHECK(ids().kill(identity.uid, identity.record, 0, 20s) == Killed::killed);
-  CHECK(ids().kill(identity.uid, identity.record, SIGSTOP, 20s) == Killed::killed);
+  CHECK(ids().kill(identity.uid, identity.record, 0, 20s) == KillExit::killed);
+  CHECK(ids().kill(identity.uid, identity.record, SIGSTOP, 20s) == KillExit::killed);
   CHECK(eventually([&] { return state_of(process.pid_text()) == 'T'; }));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("a zombie is already stale to a kill", "[identity][H18]") {
   const Identity identity = identity_of(process.pid_text());
   process.signal(SIGKILL);
   REQUIRE(eventually([&] { return state_of(process.pid_text()) == 'Z'; }));
-  CHECK(ids().kill(identity.uid, identity.record, SIGTERM, 20s) == Killed::already_stale);
+  CHECK(ids().kill(identity.uid, identity.record, SIGTERM, 20s) == KillExit::already_stale);
 }
 
 TEST_CASE("a kill spares the process that has the pid of the one named now", "[identity]") {
@@ -72,11 +72,11 @@ TEST_CASE("a kill spares the process that has the pid of the one named now", "[i
   Identity identity = identity_of(process.pid_text());
   const std::string text = identity.uid.str();
   const std::string btime = text.substr(text.rfind(':'));
-  const Uid earlier = Uid::found(process.pid_text() + ":1" + btime);
-  identity.record.start = 1;
+  const Uid earlier = Uid::found(process.pid_text() + ":101" + btime);
+  identity.record.start = 101;
 
-  CHECK(ids().kill(earlier, identity.record, SIGKILL, 20s) == Killed::already_stale);
-  CHECK(ids().kill(earlier, std::nullopt, SIGKILL, 20s) == Killed::already_stale);
+  CHECK(ids().kill(earlier, identity.record, SIGKILL, 20s) == KillExit::already_stale);
+  CHECK(ids().kill(earlier, std::nullopt, SIGKILL, 20s) == KillExit::already_stale);
   CHECK(run({"local_id", "kill", earlier.str(), "KILL"}).code == 1);
   CHECK(is_running(process));
 }
@@ -88,23 +88,23 @@ TEST_CASE("a kill spares whom it cannot tell", "[identity]") {
   Record foreign = identity.record;
 
   SECTION("an id with a host in front and no record") {
-    CHECK(ids().kill(Uid::found("build7:" + text), std::nullopt, SIGKILL, 20s) == Killed::unknown);
+    CHECK(ids().kill(Uid::found("build7:" + text), std::nullopt, SIGKILL, 20s) == KillExit::unknown);
   }
   SECTION("an id of five fields") {
-    CHECK(ids().kill(Uid::found("a:b:" + text), std::nullopt, SIGKILL, 20s) == Killed::unknown);
+    CHECK(ids().kill(Uid::found("a:b:" + text), std::nullopt, SIGKILL, 20s) == KillExit::unknown);
   }
   SECTION("a boot time far away") {
     const Uid stepped = Uid::found(text.substr(0, text.rfind(':')) + ":1000000000");
-    CHECK(ids().kill(stepped, std::nullopt, SIGKILL, 20s) == Killed::unknown);
+    CHECK(ids().kill(stepped, std::nullopt, SIGKILL, 20s) == KillExit::unknown);
   }
   SECTION("a record of another pid namespace") {
     foreign.pidns = "pid:[1]";
-    CHECK(ids().kill(identity.uid, foreign, SIGKILL, 20s) == Killed::unknown);
+    CHECK(ids().kill(identity.uid, foreign, SIGKILL, 20s) == KillExit::unknown);
   }
   SECTION("a record of another host") {
     foreign.host += "x";
     foreign.boot = "another";
-    CHECK(ids().kill(identity.uid, foreign, SIGKILL, 20s) == Killed::unknown);
+    CHECK(ids().kill(identity.uid, foreign, SIGKILL, 20s) == KillExit::unknown);
   }
   CHECK(is_running(process));
 }
@@ -127,7 +127,7 @@ TEST_CASE("a process whose id would fit others as well is not signalled without 
   REQUIRE(eventually([&] { return is_named(process, "my job"); }));
   const Identity identity = identity_of(process.pid_text());
   CHECK(ids().check(identity.uid, std::nullopt).life == Life::alive);
-  CHECK(ids().kill(identity.uid, std::nullopt, SIGKILL, 20s) == Killed::unknown);
+  CHECK(ids().kill(identity.uid, std::nullopt, SIGKILL, 20s) == KillExit::unknown);
   CHECK(is_running(process));
-  CHECK(ids().kill(identity.uid, identity.record, SIGKILL, 20s) == Killed::killed);
+  CHECK(ids().kill(identity.uid, identity.record, SIGKILL, 20s) == KillExit::killed);
 }

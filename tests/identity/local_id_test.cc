@@ -201,7 +201,8 @@ TEST_CASE("an id without a record is judged by pid and start and boot time", "[i
       {"make", "5000", 0, Life::alive},      {"make", "5000", 1, Life::alive},
       {"make", "5000", -1, Life::alive},     {"make", "5000", 2, Life::unknown},
       {"make", "5000", -2, Life::unknown},   {"make", "5000", 100, Life::unknown},
-      {"make", "5001", 0, Life::dead},       {"make", "7", 0, Life::dead},
+      {"make", "5001", 0, Life::dead},       {"make", "7", 0, Life::unknown},
+      {"make", "100", 0, Life::dead},        {"make", "99", 0, Life::unknown},
       {"make", "9000", 100, Life::dead},     {"make", "9000", -100, Life::dead},
       {"make", "9000", -40, Life::unknown},   // another time namespace: 40 s later, 4000 ticks
       {"make", "1000", 40, Life::unknown},    // and earlier
@@ -271,7 +272,8 @@ TEST_CASE("a record is believed step by step down the ladder", "[identity]") {
          r.host = "localhost";
        },
        Life::unknown, Life::unknown},
-      {"our boot and another host name", [](Record& r) { r.host += "x"; }, Life::alive, Life::dead},
+      {"our boot and another host name", [](Record& r) { r.host += "x"; }, Life::alive,
+       Life::unknown},
       {"another pid namespace", [](Record& r) { r.pidns = "pid:[9]"; }, Life::unknown,
        Life::unknown},
       {"another time namespace", [](Record& r) { r.timens = "time:[9]"; }, Life::unknown,
@@ -296,7 +298,7 @@ TEST_CASE("a record beats the text of the id", "[identity]") {
   FakeProc proc;
   proc.set_process(stat_line("make", "5000"));
   // The clock was stepped and the process renamed since: by its text alone the id would be dead.
-  const Uid id = fake_uid("77", kBootTime - 100);
+  const Uid id = fake_uid("177", kBootTime - 100);
   REQUIRE(proc.ids().check(id, std::nullopt).life == Life::dead);
   CHECK(proc.ids().check(id, FakeProc::record()).life == Life::alive);
   // A four-field id says nothing here, its record does.
@@ -449,7 +451,8 @@ TEST_CASE("an id whose START is no start time is not proved dead by another one"
   proc.set_process(stat_line("make", "5000"));
   CHECK(proc.ids().check(fake_uid("0", kBootTime), std::nullopt).life == Life::unknown);
   CHECK(proc.ids().check(fake_uid("-1", kBootTime), std::nullopt).life == Life::unknown);
-  CHECK(proc.ids().check(fake_uid("77", kBootTime), std::nullopt).life == Life::dead);
+  CHECK(proc.ids().check(fake_uid("77", kBootTime), std::nullopt).life == Life::unknown);
+  CHECK(proc.ids().check(fake_uid("177", kBootTime), std::nullopt).life == Life::dead);
 }
 
 TEST_CASE("a process is alive at every moment while its threads exec", "[identity]") {

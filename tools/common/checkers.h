@@ -12,13 +12,17 @@
 
 namespace holdfast::tools {
 
+/// A word for our own ssh_id, wherever it may be installed.
+inline constexpr std::string_view kOurSshId = "holdfast ssh_id";
+
 /// Our own tools are asked in this process, with the holder's record at hand; any other program is
 /// run, and its standard output goes to `output`.
-std::unique_ptr<identity::Checker> make_checker(const std::vector<std::string>& words,
+std::unique_ptr<identity::Checker> make_checker(const cli::Call& call,
+                                                std::vector<std::string> words,
                                                 identity::Output output);
 
 /// Likewise, of the words of --idhelper. A UsageError if there are none.
-std::unique_ptr<identity::IdHelper> make_id_helper(const std::vector<std::string>& words);
+std::unique_ptr<identity::IdHelper> make_id_helper(const cli::Call& call);
 
 /// The checker of the tools with an id helper: the words of --checker, or else of the id helper;
 /// the notifier's words, each behind an --on-check-fail of its own, with the lock as its last one,

@@ -34,7 +34,7 @@ void report(const cli::Call& call, const Uid& uid, const std::string& signal, in
     case KillExit::not_permitted:
       return call.log.error("not permitted to signal {}", uid.str());
     default:
-      return call.log.error("{} got no signal: the id helper says {}", uid.str(), code);
+      return call.log.error("no word that {} got signal {} (exit {})", uid.str(), signal, code);
   }
 }
 

@@ -1,0 +1,56 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace holdfast {
+
+std::optional<std::uint64_t> to_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || ec != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> to_pid(std::string_view text) {
+  const auto value = to_number(text);
+  return value && *value != 0 && *value <= 0x7FFFFFFF && text.front() != '0' ? value : std::nullopt;
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators, bool join) {
+  const auto is_separator = [&](char c) {
+    return std::any_of(separators.begin(), separators.end(), [c](char s) { return s == c; });
+  };
+  std::vector<std::string_view> parts;
+  std::size_t from = 0;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    if (at < text.size() && !is_separator(text[at])) continue;
+    if (!join || at > from) parts.push_back(text.substr(from, at - from));
+    from = at + 1;
+  }
+  return parts;
+}
+
+std::optional<std::string_view> line_after(std::string_view text, std::string_view key) {
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    if (text.substr(from).starts_with(key))
+      return text.substr(from + key.size(), end - from - key.size());
+    from = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::string without_newline(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::string printable(std::string text, char instead) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = instead;
+  }
+  return text;
+}
+
+}  // namespace holdfast

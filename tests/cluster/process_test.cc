@@ -1,0 +1,89 @@
+/// Processes on the other host that look like the holder, or cannot be seen by who is asked there.
+#include "cluster/lock_scene.h"
+
+using namespace holdfast::testing;
+
+namespace {
+
+const std::string kHost1 = "host1.bed.test";
+
+/// A new process with a number of one's choice.
+const std::string kTakePid = R"sh(
+    for attempt in $(seq 500); do
+        echo $((PID - 1)) > /proc/sys/kernel/ns_last_pid
+        sleep 1000 &
+        [ $! != "$PID" ] || break
+        kill $!
+    done
+    echo $! > taken
+    wait
+    )sh";
+
+/// A container: it has the host's name and boot id, and processes of its own.
+const std::string kContained = R"sh(
+    mount --bind "$BOOT_ID" /proc/sys/kernel/random/boot_id
+    sleep 1000 &
+    lock_ssh lock lock $!
+    echo $? > locked
+    wait
+    )sh";
+
+}  // namespace
+
+TEST_CASE("a process that got the number of a dead holder is not the holder", "[cluster]") {
+  NEEDS_BED();
+  const bool has_record = GENERATE(true, false);
+  CAPTURE(has_record);
+  const LockScene scene;
+  auto holder = scene.hold("host1");
+  if (!has_record) scene.forget_record();
+  const std::string pid = holder->pid();
+  holder->kill();
+  const auto other = scene.bed.start("host1", {"/bin/bash", "-c", "PID=" + pid + kTakePid});
+  REQUIRE(eventually([&] { return read_file(scene.bed.shared("taken")) == pid + "\n"; }));
+  CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 0);
+  CHECK(scene.lock_ssh("host2", {"kill_owner", "lock", "KILL"}).code == 1);
+  CHECK(scene.bed.run("host1", {"test", "-d", "/proc/" + pid}).code == 0);
+  const auto rival = scene.bed.sleeper("host2");
+  CHECK(scene.gets("host2", *rival));
+}
+
+TEST_CASE("a holder in a container of the other host is never taken for dead", "[cluster]") {
+  NEEDS_BED();
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
+  const std::string boot_id = scene.bed.own(kHost1, "boot_id");
+  const auto container =
+      scene.bed.start("host1", {"unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                                "/bin/bash", "-c", "BOOT_ID=" + boot_id + kContained});
+  REQUIRE(eventually([&] { return read_file(scene.bed.shared("locked")) == "0\n"; }));
+  const std::string uid = scene.owners().at(0);
+  const auto rival = scene.bed.sleeper("host2");
+  scene.refused("host2", *rival, 2);
+  CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 13);
+  for (const std::string& note : scene.notes())
+    CHECK(note == LockScene::note("host2.bed.test", uid, "Unknown"));
+  CHECK(scene.lock_ssh("host2", {"kill_owner", "lock", "KILL"}).code >= 10);
+}
+
+TEST_CASE("a holder that hides from the user who asks is not dead", "[cluster]") {
+  NEEDS_BED();
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
+  const auto holder = scene.hold("host1");
+  const std::string uid = scene.owners().at(0);
+  write_file(scene.bed.own("host2.bed.test", "home/.ssh/config"), "User user\n");
+  CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
+  REQUIRE(scene.bed.run("host1", {"mount", "-o", "remount,hidepid=2", "/proc"}).code == 0);
+  REQUIRE(scene.bed.script("host1", "ssh user@host1.bed.test ls -d /proc/" + holder->pid()).code ==
+          2);
+
+  const auto rival = scene.bed.sleeper("host2");
+  scene.refused("host2", *rival, 2);
+  CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code != 0);
+  CHECK(scene.ssh_id("host2", {"is_stale", uid}).code != 0);
+  scene.forget_record();
+  scene.refused("host2", *rival, 1);
+}
