@@ -51,15 +51,15 @@ bool Marks::make(const Uid& id) {
     if (disk_.open_dir(at_.in_use(), in_use)) continue;
     const std::error_code ec = disk_.make_dir(Layout::mark(in_use, id));
     if (!ec) return is_first;
-    if (ec == std::errc::file_exists) (void)disk_.touch(Layout::mark(in_use, id));
     if (ec != std::errc::no_such_file_or_directory) return false;
   }
   return false;
 }
 
-bool Marks::renew(const Uid& id) {
+std::error_code Marks::renew(const Uid& id) {
   Handle in_use;
-  return !disk_.open_dir(at_.in_use(), in_use) && !disk_.touch(Layout::mark(in_use, id));
+  if (const auto ec = disk_.open_dir(at_.in_use(), in_use)) return ec;
+  return disk_.touch(Layout::mark(in_use, id));
 }
 
 void Marks::remove(const Uid& id) {

@@ -32,14 +32,15 @@ class Marks {
   std::optional<std::chrono::system_clock::time_point> time(const Uid& id) const;
 
   /// The filesystem's clock, read by dating in_use/ itself, whose time means nothing. Nothing if
-  /// that cannot be done: then no mark can be dated either.
+  /// that cannot be done.
   std::optional<std::chrono::system_clock::time_point> now();
 
-  /// A mark of now, for an id that is in owner/ or build/. True if it is the only one.
+  /// A mark of now, for an id that is in owner/ or build/. One that is there already keeps its
+  /// time. True if it is new and the only one.
   bool make(const Uid& id);
 
-  /// Dates a mark that is there; false if none is, or if it cannot be done.
-  bool renew(const Uid& id);
+  /// Dates a mark that is there.
+  std::error_code renew(const Uid& id);
 
   void remove(const Uid& id);
 

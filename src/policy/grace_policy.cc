@@ -52,6 +52,7 @@ Answer GracePolicy::followed_up(const Uid& id, Answer answer) {
   if (answer.outcome != Outcome::held) {
     ponder(&id);
   } else if (!marks_.make(id) || !answer.is_alone) {
+    (void)marks_.renew(id);  // it may be one of an earlier hold
     clean_in_background(&id);
   }
   return answer;
@@ -116,13 +117,12 @@ std::vector<Mark> GracePolicy::marks_in_use(std::vector<Uid>& ids) {
 std::vector<Uid> GracePolicy::due_ids(const Uid* spared) {
   std::vector<Mark> marks = track();
   if (spared) std::erase_if(marks, [&](const Mark& mark) { return mark.id == *spared; });
-  const auto now = marks.empty() || !has_grace() ? std::nullopt : marks_.now();
-  if (has_grace() && !now) return {};
-  if (now) {
+  if (has_grace() && !marks.empty()) {
+    const auto now = time_there();
     for (const Mark& mark : marks) {
-      if (mark.time > *now) (void)marks_.renew(mark.id);  // a clock was set back: wait no longer
+      if (mark.time > now) (void)marks_.renew(mark.id);  // a clock was set back: wait no longer
     }
-    std::erase_if(marks, [&](const Mark& mark) { return mark.time > *now - grace_; });
+    std::erase_if(marks, [&](const Mark& mark) { return mark.time > now - grace_; });
   }
   std::sort(marks.begin(), marks.end(),
             [](const Mark& a, const Mark& b) { return a.time < b.time; });
@@ -138,15 +138,20 @@ std::vector<Uid> GracePolicy::claim(const std::vector<Uid>& due) {
   for (const Uid& id : due) {
     if (claimed.size() == kMostChecks) break;
     if (has_grace() && !is_due(id)) continue;  // another was quicker
-    if (marks_.renew(id) || !has_grace()) claimed.push_back(id);
+    (void)marks_.renew(id);                    // whoever may not date it may ask nevertheless
+    claimed.push_back(id);
   }
   return claimed;
 }
 
 bool GracePolicy::is_due(const Uid& id) {
-  const auto now = marks_.now();
   const auto time = marks_.time(id);
-  return now && time && *time <= *now - grace_;
+  return time && *time <= time_there() - grace_;
+}
+
+/// On the filesystem, or at least here.
+std::chrono::system_clock::time_point GracePolicy::time_there() {
+  return marks_.now().value_or(means_.clock.wall());
 }
 
 void GracePolicy::clean_stale(const std::vector<Uid>& ids) {

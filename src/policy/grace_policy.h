@@ -80,6 +80,7 @@ class GracePolicy {
   std::vector<Uid> due_ids(const Uid* spared);
   std::vector<Uid> claim(const std::vector<Uid>& due);
   bool is_due(const Uid& id);
+  std::chrono::system_clock::time_point time_there();
   void clean_stale(const std::vector<Uid>& ids);
   void forget(const std::vector<Uid>& ids);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -189,4 +190,15 @@ TEST_CASE("the original lockers and our tools never hold one lock together", "[c
   const char* source = std::getenv("LOCKERS_SRC");
   if (!source) SKIP_TEST("needs LOCKERS_SRC, a checkout of the original lockers");
   race_with(std::string(source) + "/lock_local.sh");
+}
+
+TEST_CASE("lockers with dear checks and with cheap ones never hold one lock together",
+          "[compat][race]") {
+  // the same ids, and no grace: each refusal and each unlock asks about everybody
+  const TempDir dir;
+  const std::string graced = dir / "graced";
+  std::ofstream(graced) << "#!/bin/sh\nexec '" << tool("hostpid_lock") << "' --idhelper '"
+                        << tool("local_id") << "' --grace-seconds 0 \"$@\"\n";
+  REQUIRE(run({"/bin/chmod", "+x", graced}).code == 0);
+  race_with(graced);
 }

@@ -73,6 +73,27 @@ TEST_CASE("the last part of a path is not followed", "[disk][security]") {
   CHECK(posix().remove_dir(Path(dir / "link")) == std::errc::not_a_directory);
 }
 
+TEST_CASE("a touch dates a folder now and nothing behind a link", "[disk]") {
+  TempDir dir;
+  Disk& disk = posix();
+  CHECK(disk.touch(Path(dir / "none")) == std::errc::no_such_file_or_directory);
+  CHECK_FALSE(bfs::exists(dir / "none"));
+  bfs::create_directories(dir / "old");
+  bfs::create_symlink(dir / "old", dir / "link");
+  const timespec long_ago[] = {{1000, 0}, {1000, 0}};
+  REQUIRE(utimensat(AT_FDCWD, (dir / "old").c_str(), long_ago, 0) == 0);
+  Status status;
+  CHECK_FALSE(disk.touch(Path(dir / "link")));
+  REQUIRE_FALSE(disk.status(Path(dir / "old"), status));
+  CHECK(status.modified.time_since_epoch() == std::chrono::seconds(1000));
+  CHECK_FALSE(disk.touch(Path(dir / "old")));
+  write_file(dir / "new", "");
+  Status just_made;
+  REQUIRE_FALSE(disk.status(Path(dir / "old"), status));
+  REQUIRE_FALSE(disk.status(Path(dir / "new"), just_made));
+  CHECK(std::chrono::abs(just_made.modified - status.modified) < std::chrono::minutes(5));
+}
+
 TEST_CASE("a fifo in the place of a leaf does not hold a reader up", "[disk]") {
   TempDir dir;
   REQUIRE(mkfifo((dir / "fifo").c_str(), 0600) == 0);

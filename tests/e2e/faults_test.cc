@@ -379,6 +379,12 @@ TEST_CASE("nothing is changed behind a planted symlink", "[e2e]") {
       {"check_lock", "true", "lock", "L", "a"},
       {"lock_local", "owner", "L"},
       {"lock_local", "clean", "L"},
+      {"grace_lock", "true", "lock", "L", "a"},
+      {"grace_lock", "true", "lock", "L", "b"},
+      {"grace_lock", "--grace-seconds", "1", "true", "lock", "L", "b"},
+      {"grace_lock", "true", "lock_check", "L", "b"},
+      {"grace_lock", "true", "unlock", "L", "a"},
+      {"grace_lock", "true", "clean", "L"},
   }));
   const Session at;
   CAPTURE(plant, victim, words);

@@ -136,18 +136,21 @@ TEST_CASE("a lock by uid is refused with 20 and an unlock by uid is not", "[e2e]
 }
 
 TEST_CASE("a process whose id changed its text is still the holder", "[e2e][H9]") {
-  const Host at;
+  const Session at;
   const Process self(kSleeper);
-  CHECK(at.hostpid({"lock", "L", self.pid_text()}) == kSilentYes);
-  at.must("echo 8 > generation");
-  CHECK(at.hostpid({"lock", "L", self.pid_text()}) ==
-        Result{20, "", " ERROR - L already locked by " + at.id(self) + "\n"});
-  CHECK(at.hostpid({"is_mine", "L", self.pid_text()}) == kSilentYes);
-  CHECK(at.hostpid({"is_mine", "L", at.id(self, "8")}) == kSilentNo);
-  CHECK(at.hostpid({"unlock", "L", at.id(self, "8")}).code == 1);
-  CHECK(at.tree("L") == at.held_by(at.id(self)));
-  CHECK(at.hostpid({"unlock", "L", self.pid_text()}) == kSilentYes);
-  CHECK(at.shell("test ! -e L").code == 0);
+  const Words local = {"hostpid_lock", "--idhelper", tool("local_id")};
+  const std::string now = uid_of(self.pid_text());
+  const std::string earlier = now.substr(0, now.rfind(':')) + ":1";  // the clock was stepped since
+  CHECK(at.run(local + Words{"lock", "L", self.pid_text()}) == kSilentYes);
+  at.must("mv L/owner/" + now + " L/owner/" + earlier);
+  CHECK(at.run(local + Words{"lock", "L", self.pid_text()}) ==
+        Result{20, "", " ERROR - L already locked by " + earlier + "\n"});
+  CHECK(at.run(local + Words{"is_mine", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.run(local + Words{"is_mine", "L", now}) == kSilentNo);
+  CHECK(at.run(local + Words{"unlock", "L", now}).code == 1);
+  CHECK(at.run({"fast_lock", "owner", "L"}).out == earlier + "\n");
+  CHECK(at.run(local + Words{"unlock", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.tree().empty());
 }
 
 TEST_CASE("a dead process of the same pid is not mistaken for the one that asks", "[e2e]") {

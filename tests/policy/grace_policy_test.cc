@@ -643,3 +643,30 @@ TEST_CASE("an unlock with a dear checker does not keep the caller", "[policy][gr
   write_file(go, "go\n");
   CHECK(eventually([&] { return !bfs::exists(path); }));
 }
+
+TEST_CASE("who may not date a mark recovers nevertheless", "[policy][grace]") {
+  int touches = 0;
+  for (int at = 0;; ++at) {
+    const TempDir dir;
+    const std::string path = dir / "lock";
+    Contender first(path);
+    REQUIRE(first.take("dead") == Outcome::held);
+    set_age(path, "dead", 2000s);
+    FaultDisk disk;
+    disk.fail(at, EACCES);
+    FastLock lock(disk, path);
+    Oracle oracle;
+    oracle.dead = {"dead"};
+    GracePolicy policy(lock, oracle, 1000s, silent_log(),
+                       {real_clock(), [](std::chrono::seconds) {}, {}});
+    CHECK(policy.lock(uid("b"), some_record()).outcome != Outcome::held);
+    INFO("call " << at << ": " << disk.last_hit());
+    if (disk.last_hit().starts_with("touch")) {
+      ++touches;
+      CHECK(FastLock(disk::posix(), path).owner().empty());
+    }
+    if (!disk.was_hit()) break;
+    REQUIRE(at < 300);
+  }
+  CHECK(touches == 3);  // the clock, the clock again, the mark
+}
