@@ -66,8 +66,8 @@ TEST_CASE("within the grace nobody asks", "[cluster]") {
 
 TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
   NEEDS_BED();
-  const std::string engine = GENERATE("libssh", "ssh");
-  const bool is_cut = GENERATE(true, false);
+  const auto [engine, is_cut] =
+      GENERATE(table<std::string, bool>({{"libssh", true}, {"ssh", false}}));
   CAPTURE(engine, is_cut);
   LockScene scene(engine);
   const auto holder = scene.hold("host1");
