@@ -57,28 +57,35 @@ ssh::Settings settings_of(const cli::Call& call) {
   return settings;
 }
 
-/// What a host says of itself and of some pids, or why it says nothing.
+/// What a host says of itself and of some pids, or what can be said without that.
 struct Heard {
   std::optional<RemoteAnswer> answer;
-  std::string why_none{};
+  Verdict without{};
 };
 
+/// A reply that is no answer counts for nothing, whatever came through before it failed: its host
+/// key may have been refused.
 Heard to_heard(const ssh::Reply& reply) {
-  auto answer = identity::parse_answer(reply.output);
-  if (answer || reply.is_answered) return {std::move(answer)};
-  // what it said before the line was cut is no answer, but shows that there was one
-  const bool has_begun = !reply.output.empty();
-  return {std::nullopt, has_begun ? "" : reply.why};
+  if (!reply.is_answered) {
+    const bool has_begun = !reply.output.empty();
+    return {std::nullopt,
+            has_begun ? identity::cut_short(reply.why) : identity::unreachable(reply.why)};
+  }
+  return {identity::parse_answer(reply.output), identity::cut_short("its answer was cut short")};
 }
 
-Heard ask(const cli::Call& call, const std::string& host, std::vector<std::uint64_t> pids) {
+/// Room for a login that talks, and for a line of procfs of each.
+std::size_t longest_answer(std::size_t pids) {
+  return (std::size_t{64} << 10) + pids * 1024;
+}
+
+Heard ask(const cli::Call& call, const std::string& host, const std::vector<std::uint64_t>& pids) {
   const ssh::Errand errand{host, identity::question(pids)};
   return to_heard(ssh::run({&errand, 1}, settings_of(call), call.log).front());
 }
 
 Verdict judge(const SshUid& uid, const std::optional<Record>& record, const Heard& heard) {
-  if (!heard.why_none.empty()) return identity::unreachable(heard.why_none);
-  return identity::judge_remote(uid, record, heard.answer);
+  return heard.answer ? identity::judge_remote(uid, record, *heard.answer) : heard.without;
 }
 
 /// One question for all that are on one host.
@@ -124,7 +131,9 @@ Exit are_stale(cli::Call& call) {
   for (const Group& group : groups) {
     errands.push_back({group.host, identity::question(group.pids)});
   }
-  const auto replies = ssh::run(errands, settings_of(call), call.log);
+  ssh::Settings settings = settings_of(call);
+  settings.longest_answer = longest_answer(kMostPids);
+  const auto replies = ssh::run(errands, settings, call.log);
   std::vector<Verdict> verdicts(lines.size(), identity::malformed());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Heard heard = to_heard(replies[g]);
@@ -139,9 +148,9 @@ Exit are_stale(cli::Call& call) {
   return SshIdExit::ok;
 }
 
-Exit cannot_reach(const cli::Call& call, const std::string& host, const std::string& why) {
-  call.log.warn("{}: {}", printable(host), why);
-  return SshIdExit::unreachable;
+Exit tell(const cli::Call& call, const std::string& host, const Verdict& verdict) {
+  call.log.warn("{}: {}", printable(host), verdict.why);
+  return Exit::of_program(verdict.code);
 }
 
 /// The process named on standard input, if it is alive for certain.
@@ -155,10 +164,7 @@ Exit kill(cli::Call& call) {
   const Heard heard = ask(call, uid->host, {uid->process.pid});
   const Verdict verdict = judge(*uid, subject->record, heard);
   if (verdict.life == identity::Life::dead) return KillExit::already_stale;
-  if (verdict.life == identity::Life::unknown) {
-    call.log.warn("{}: {}", uid->host, verdict.why);
-    return Exit::of_program(verdict.code);
-  }
+  if (verdict.life == identity::Life::unknown) return tell(call, uid->host, verdict);
   const auto& sight = heard.answer->sights.at(uid->process.pid);
   const bool is_seen = sight.kind == identity::Sight::Kind::seen;
   const std::string& boot = heard.answer->place.boot;
@@ -173,7 +179,8 @@ Exit kill(cli::Call& call) {
                                                static_cast<int>(*signal), patience)};
   const auto reply = std::move(ssh::run({&order, 1}, settings, call.log).front());
   if (!reply.is_answered) {
-    return cannot_reach(call, uid->host, reply.why + ": the signal may have been sent");
+    return tell(call, uid->host,
+                identity::unreachable(reply.why + ": the signal may have been sent"));
   }
   return Exit::of_program(identity::parse_kill(reply.output));
 }
@@ -182,9 +189,12 @@ Exit is_host_compatible(cli::Call& call) {
   const std::string& dest = call.word(0);
   const auto name_of = [&](const std::string& host, std::string& name) -> Exit {
     const Heard heard = ask(call, host, {});
-    if (!heard.why_none.empty()) return cannot_reach(call, host, heard.why_none);
-    if (!heard.answer || heard.answer->fqdn.empty()) {
-      return cannot_reach(call, host, "it does not tell its full name");
+    if (!heard.answer) {
+      tell(call, host, heard.without);
+      return SshIdExit::unreachable;
+    }
+    if (heard.answer->fqdn.empty()) {
+      return tell(call, host, identity::unreachable("it does not tell its full name"));
     }
     name = heard.answer->fqdn;
     return SshIdExit::ok;
@@ -207,8 +217,7 @@ Exit ssh_uid(cli::Call& call) {
   const std::string mark = call.has(2) ? call.word(2) : "";
   if (!pid || !identity::is_host_name(host)) return SshIdExit::malformed;
   const Heard heard = ask(call, host, {*pid});
-  if (!heard.why_none.empty()) return cannot_reach(call, host, heard.why_none);
-  if (!heard.answer) return SshIdExit::cut_short;
+  if (!heard.answer) return tell(call, host, heard.without);
   const RemoteAnswer& answer = *heard.answer;
   if (answer.fqdn.empty()) return SshIdExit::unreachable;
   if (answer.fqdn != host) return SshIdExit::wrong_host;
@@ -227,20 +236,20 @@ Exit check(cli::Call& call) {
   const std::string& host = call.word(0);
   const ssh::Errand errand{host, identity::question({})};
   const auto reply = std::move(ssh::run({&errand, 1}, settings_of(call), call.log).front());
-  const auto tell = [&](std::string_view what, const std::string& value) {
+  const auto print = [&](std::string_view what, const std::string& value) {
     if (!value.empty()) call.print(std::string(what) + value);
   };
-  tell("engine    ", reply.route.engine);
-  tell("host key  ", reply.route.host_key);
-  tell("known by  ", reply.route.known_by);
-  tell("login     ", reply.route.login);
-  if (!reply.is_answered) return cannot_reach(call, host, reply.why);
+  print("engine    ", reply.route.engine);
+  print("host key  ", reply.route.host_key);
+  print("known by  ", reply.route.known_by);
+  print("login     ", reply.route.login);
+  if (!reply.is_answered) return tell(call, host, to_heard(reply).without);
   const auto answer = identity::parse_answer(reply.output);
   if (!answer) {
     call.log.warn("{}: its answer was cut short: is its shell one for people?", printable(host));
     return SshIdExit::cut_short;
   }
-  tell("full name ", printable(answer->fqdn));
+  print("full name ", printable(answer->fqdn));
   if (answer->fqdn == host) return SshIdExit::ok;
   call.log.warn("its ids say {}: see 'ssh_id is_host_compatible'", printable(answer->fqdn));
   return SshIdExit::wrong_host;

@@ -12,7 +12,6 @@ namespace holdfast::tools {
 namespace {
 
 using identity::Identity;
-using identity::Life;
 using identity::Output;
 using identity::Told;
 
@@ -49,36 +48,29 @@ std::optional<Identity> identify(const cli::Call& call, const identity::IdHelper
   return identity;
 }
 
-/// The process given.
+/// The process given, by its pid or spelt out.
 struct Given {
   Uid uid;
-  bool is_by_pid;
+  std::optional<Record> record{};  ///< of one given by its pid
 };
 
-/// By its pid, or spelt out.
 std::optional<Given> id_given(const cli::Call& call, const identity::IdHelper& ids) {
   const bool is_number =
       call.has(1) && call.word(1).find_first_not_of("0123456789") == std::string::npos;
-  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1), false};
+  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1)};
   const auto identity = identify(call, ids);
-  return identity ? std::optional(Given{identity->uid, true}) : std::nullopt;
+  if (!identity) return std::nullopt;
+  return Given{identity->uid, identity->record};
 }
 
-/// Another id under which the process `self`, given by its pid, holds the lock: the text of its id
-/// changes when the clock is stepped or the process takes a name with blanks.
-std::optional<Uid> former_id(const cli::Call& call, const Cluster& cluster, const Uid& self) {
-  const std::string& pid = call.word(1);
-  const auto is_same = [](const Told& a, const Told& b) {
-    return a.code == b.code && a.text == b.text;
-  };
+/// Another id under which this very process holds the lock: the text of its id changes when the
+/// clock is stepped or the process takes a name with blanks. Its record proves it; a pid does not,
+/// since containers of one name may each have that number.
+std::optional<Uid> former_id(const Cluster& cluster, const std::optional<Record>& self) {
+  if (!self) return std::nullopt;
   std::error_code ec;  // whoever cannot look finds none
   for (const lock::Leaf& leaf : cluster.lock.owner(ec)) {
-    if (leaf.id == self || leaf.id.str().find(pid) == std::string::npos) continue;
-    if (cluster.ids->pid(leaf.id).text == pid &&
-        is_same(cluster.ids->hostid(leaf.id), cluster.ids->hostid(self)) &&
-        cluster.checker->check(leaf.id, leaf.record).life == Life::alive) {
-      return leaf.id;
-    }
+    if (leaf.record && is_same_process(*leaf.record, *self)) return leaf.id;
   }
   return std::nullopt;
 }
@@ -91,7 +83,7 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
   warn_of_blank_name(call, *identity);
   auto answer = try_lock(cluster, *identity);
   if (answer.outcome == lock::Outcome::contended) {
-    if (const auto former = former_id(call, cluster, identity->uid)) {
+    if (const auto former = former_id(cluster, identity->record)) {
       answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
     }
   }
@@ -120,9 +112,10 @@ Exit unlock(cli::Call& call) {
   const auto given = id_given(call, *cluster.ids);
   if (!given) return LockExit::no_such_process;
   auto answer = cluster.policy.unlock(given->uid);
-  if (answer.outcome == lock::Outcome::not_mine && given->is_by_pid) {
-    if (const auto former = former_id(call, cluster, given->uid))
+  if (answer.outcome == lock::Outcome::not_mine) {
+    if (const auto former = former_id(cluster, given->record)) {
       answer = cluster.policy.unlock(*former);
+    }
   }
   return report_unlock(call, answer);
 }
@@ -132,8 +125,7 @@ Exit is_mine(cli::Call& call) {
   const auto given = id_given(call, *cluster.ids);
   if (!given) return LockExit::no_such_process;
   if (cluster.lock.is_mine(given->uid)) return LockExit::ok;
-  if (!given->is_by_pid) return LockExit::contended;
-  const auto former = former_id(call, cluster, given->uid);
+  const auto former = former_id(cluster, given->record);
   return former && cluster.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
 }
 

@@ -193,6 +193,11 @@ std::optional<Record> parse_record(std::string_view text) {
   return r;
 }
 
+bool is_same_process(const Record& a, const Record& b) {
+  return a.names_process() && a.boot == b.boot && a.pidns == b.pidns && a.timens == b.timens &&
+         a.pid == b.pid && a.start == b.start;
+}
+
 std::string to_since(std::chrono::system_clock::time_point when) {
   // calendar arithmetic, not gmtime: that reads the time zone file, six system calls on the way to
   // a lock

@@ -28,6 +28,9 @@ struct Record {
   bool names_process() const { return pid != 0 && !boot.empty() && !pidns.empty(); }
 };
 
+/// One and the same process: of one boot and pid namespace, with one pid and start time.
+bool is_same_process(const Record& a, const Record& b);
+
 /// One line with its newline. Bytes that are no UTF-8 become '?': a record is for reading.
 std::string to_line(const Record& record);
 std::optional<Record> parse_record(std::string_view text);

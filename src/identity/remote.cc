@@ -128,23 +128,26 @@ Verdict unreachable(std::string why) {
   return cannot_tell(SshIdExit::unreachable, std::move(why));
 }
 
+Verdict cut_short(std::string why) {
+  return cannot_tell(SshIdExit::cut_short, std::move(why));
+}
+
 Verdict judge_remote(const SshUid& uid, const std::optional<Record>& record,
-                     const std::optional<RemoteAnswer>& answer) {
-  if (!answer) return cannot_tell(SshIdExit::cut_short, "its answer was cut short");
-  if (answer->fqdn.empty()) return unreachable("it does not know its own full name");
-  if (answer->fqdn != uid.host) {
-    return cannot_tell(SshIdExit::wrong_host, "it calls itself " + printable(answer->fqdn));
+                     const RemoteAnswer& answer) {
+  if (answer.fqdn.empty()) return unreachable("it does not know its own full name");
+  if (answer.fqdn != uid.host) {
+    return cannot_tell(SshIdExit::wrong_host, "it calls itself " + printable(answer.fqdn));
   }
-  if (!answer->place.btime) return unreachable("it does not tell when it booted");
-  const auto sight = answer->sights.find(uid.process.pid);
-  if (sight == answer->sights.end()) {
-    return cannot_tell(SshIdExit::cut_short, "it says nothing of that process");
+  if (!answer.place.btime) return unreachable("it does not tell when it booted");
+  const auto sight = answer.sights.find(uid.process.pid);
+  if (sight == answer.sights.end()) {
+    return cut_short("it says nothing of that process");
   }
-  if (!answer->is_own_procfs) {
-    return cannot_tell(SshIdExit::cut_short, "its /proc shows another pid namespace");
+  if (!answer.is_own_procfs) {
+    return cut_short("its /proc shows another pid namespace");
   }
-  Verdict verdict = judge_there(uid, record, *answer, sight->second);
-  if (verdict.life == Life::unknown) return cannot_tell(SshIdExit::cut_short, verdict.why);
+  Verdict verdict = judge_there(uid, record, answer, sight->second);
+  if (verdict.life == Life::unknown) return cut_short(verdict.why);
   verdict.is_elsewhere = true;
   verdict.code = number(verdict.life == Life::dead ? SshIdExit::ok : SshIdExit::no);
   return verdict;

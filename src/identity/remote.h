@@ -34,12 +34,13 @@ struct RemoteAnswer {
 /// Nothing if it was cut short.
 std::optional<RemoteAnswer> parse_answer(std::string_view output);
 
-/// With the code that `ssh_id is_stale` exits with. No answer means one that was cut short.
+/// With the code that `ssh_id is_stale` exits with.
 Verdict judge_remote(const SshUid& uid, const std::optional<Record>& record,
-                     const std::optional<RemoteAnswer>& answer);
+                     const RemoteAnswer& answer);
 
-/// For a host from which nothing came.
+/// For a host from which nothing came, and for one whose answer is not whole or does not tell.
 Verdict unreachable(std::string why);
+Verdict cut_short(std::string why);
 
 /// A word for the reason, as the shell's notifiers know it.
 std::string_view reason_of(int code);

@@ -105,6 +105,17 @@ TEST_CASE("a parent that ignores its children does not hide what a helper says",
   CHECK(after == SIG_IGN);
 }
 
+TEST_CASE("a program that is fed is not waited for longer than it runs", "[identity][helper]") {
+  const auto output = GENERATE(Output::captured, Output::to_stderr);
+  const auto [script, input] = GENERATE(table<std::string, std::string>({
+      {"read -r word && [ \"$word\" = fed ] && exit 3", "fed\n"},
+      {"read -r word || exit 3", ""},
+      {"exec <&-; exit 3", std::string(1 << 20, 'x')},  // does not read it
+  }));
+  CAPTURE(script);
+  CHECK(run_program({"/bin/sh", "-c", script}, output, input).status == 3);
+}
+
 TEST_CASE("local_id as an id helper knows processes and no hosts", "[identity][helper]") {
   const LocalIdHelper ids(disk::posix());
   Process process(kSleeper);

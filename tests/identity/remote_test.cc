@@ -190,11 +190,6 @@ TEST_CASE("only the host of that full name with a whole answer tells that a proc
   REQUIRE(verdict().life == Life::dead);
   REQUIRE(verdict().code == 0);
 
-  SECTION("cut short") {
-    const Verdict v = judge_remote(uid(), record(), std::nullopt);
-    CHECK(v.life == Life::unknown);
-    CHECK(v.code == code(SshIdExit::cut_short));
-  }
   SECTION("without a full name") {
     heard.fqdn.clear();
     CHECK(verdict().life == Life::unknown);

@@ -31,6 +31,13 @@ std::set<std::string> actions_in_help(const std::string& tool) {
   return actions;
 }
 
+/// The tools of the front door, and the program beside it.
+std::vector<std::string> programs() {
+  auto names = tool_names();
+  names.emplace_back("holdfast-ssh");
+  return names;
+}
+
 std::set<std::string> first_words(const std::vector<std::string>& tags) {
   std::set<std::string> words;
   for (const std::string& tag : tags) words.insert(tag.substr(0, tag.find(' ')));
@@ -123,9 +130,9 @@ std::set<std::string> paths_of_this_machine() {
 }  // namespace
 
 TEST_CASE("each tool has a page", "[pages]") {
-  auto names = tool_names();
-  REQUIRE(names.size() >= 4);
-  names.push_back("holdfast");
+  auto names = programs();
+  REQUIRE(names.size() >= 5);
+  names.emplace_back("holdfast");
   for (const std::string& name : names) {
     CAPTURE(name);
     CHECK(bfs::exists(source_dir() + "/man/" + name + ".1"));
@@ -185,7 +192,7 @@ TEST_CASE("each page names itself and the version of the tools", "[pages]") {
 }
 
 TEST_CASE("the page of a tool lists the actions of its help and no others", "[pages]") {
-  for (const std::string& tool : tool_names()) {
+  for (const std::string& tool : programs()) {
     CAPTURE(tool);
     const auto actions = actions_in_help(tool);
     REQUIRE(actions.size() >= 4);
@@ -194,7 +201,7 @@ TEST_CASE("the page of a tool lists the actions of its help and no others", "[pa
 }
 
 TEST_CASE("the synopsis of a page shows each action of the help", "[pages]") {
-  for (const std::string& tool : tool_names()) {
+  for (const std::string& tool : programs()) {
     std::string synopsis;
     for (const std::string& line : Page(tool + ".1").lines("SYNOPSIS")) synopsis += line + "\n";
     for (const std::string& action : actions_in_help(tool)) {
@@ -206,7 +213,7 @@ TEST_CASE("the synopsis of a page shows each action of the help", "[pages]") {
 }
 
 TEST_CASE("the page of a tool lists the options of its help and no others", "[pages]") {
-  for (const std::string& tool : tool_names()) {
+  for (const std::string& tool : programs()) {
     CAPTURE(tool);
     const auto options = options_in(help_of(tool));
     REQUIRE(options.count("--info") == 1);
@@ -240,7 +247,7 @@ TEST_CASE("each exit number in the page of a tool is in the list of all", "[page
   std::set<std::string> known;
   for (const auto& [family, exits] : exits_in_header())
     known.merge(first_words({exits.begin(), exits.end()}));
-  for (const std::string& tool : tool_names()) {
+  for (const std::string& tool : programs()) {
     const auto told = first_words(Page(tool + ".1").tags("EXIT STATUS"));
     CHECK(told.count("0") == 1);
     for (const std::string& number : told) {
