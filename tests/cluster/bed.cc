@@ -1,5 +1,6 @@
 #include "cluster/bed.h"
 
+#include <boost/filesystem.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
@@ -76,8 +77,13 @@ int Guest::wait() {
 Bed::Bed(int hosts) : Bed(numbered(hosts)) {}
 
 Bed::Bed(const Words& full_names) {
+  boost::filesystem::permissions(dir_.path(),
+                                 boost::filesystem::owner_all | boost::filesystem::add_perms |
+                                     boost::filesystem::group_exe | boost::filesystem::others_exe);
   const Result up = testing::run(words("up", full_names));
-  if (up.code != 0) throw std::runtime_error("no bed: " + up.err);
+  if (up.code == 0) return;
+  testing::run(words("down", {}));
+  throw std::runtime_error("no bed: " + up.err);
 }
 
 Bed::~Bed() {
@@ -97,6 +103,7 @@ std::string Bed::lacking() {
   for (const char* program : {"/usr/sbin/sshd", "ssh-keygen", "ip", "nsenter", "setpriv"}) {
     if (!has_program(program)) return program;
   }
+  if (read_file("/proc/mounts").find(" cgroup2 ") == std::string::npos) return "cgroup2";
   const Words bridge = {"ip", "link", "add", "bridge", "type", "bridge"};
   const Words within = {"unshare", "--net",  "--uts",  "--ipc",       "--mount",
                         "--pid",   "--time", "--fork", "--mount-proc"};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ using Words = std::vector<std::string>;
 inline Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
+}
+
+inline Words lines_of(const std::string& text) {
+  std::istringstream from(text);
+  Words lines;
+  for (std::string line; std::getline(from, line);) lines.push_back(line);
+  return lines;
 }
 
 /// A process on a host. Killed at the end of the scope if it still runs.

@@ -12,19 +12,12 @@ namespace {
 const std::string kAsk =
     "hostname --fqdn; cat /proc/sys/kernel/random/boot_id; awk '/^btime/{print $2}' /proc/stat";
 
-std::vector<std::string> lines(const std::string& text) {
-  std::istringstream from(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(from, line);) lines.push_back(line);
-  return lines;
-}
-
 /// What the host says about itself when it is asked over ssh: full name, boot id, boot time.
-std::vector<std::string> ask(const Bed& bed, const std::string& from, const std::string& host) {
+Words ask(const Bed& bed, const std::string& from, const std::string& host) {
   const Result answer = bed.run(from, {"ssh", "-o", "ConnectTimeout=20", host + ".bed.test", kAsk});
   INFO(answer.err);
   REQUIRE(answer.code == 0);
-  return lines(answer.out);
+  return lines_of(answer.out);
 }
 
 int knock(const Bed& bed, const std::string& from, const std::string& host) {
@@ -106,7 +99,8 @@ TEST_CASE("of hosts whose maker was killed nothing is left", "[cluster]") {
                  "\"$0\" \"$1\" up host1.bed.test host2.bed.test && \"$0\" \"$1\" pause host2 && "
                  "touch \"$2\"; sleep 1000",
                  cluster, bed, dir / "made"});
-  REQUIRE(eventually([&] { return boost::filesystem::exists(dir / "made"); }));
+  REQUIRE(eventually([&] { return boost::filesystem::exists(dir / "made"); },
+                     std::chrono::seconds(60)));
   const std::string init = read_file(bed + "/hosts/host1.bed.test/init");
   const std::string keeper = read_file(bed + "/keeper");
   const auto is_running = [](const std::string& pid) {
@@ -115,12 +109,12 @@ TEST_CASE("of hosts whose maker was killed nothing is left", "[cluster]") {
   CHECK(is_running(init));
   if (killed == "maker") {
     maker.kill_and_wait();
-    CHECK(eventually([&] { return !boost::filesystem::exists(bed); }));
+    CHECK(eventually([&] { return !boost::filesystem::exists(bed); }, std::chrono::seconds(60)));
     CHECK_FALSE(is_running(keeper));
   } else {
     kill(std::stoi(keeper), SIGKILL);
   }
-  CHECK(eventually([&] { return !is_running(init); }));
+  CHECK(eventually([&] { return !is_running(init); }, std::chrono::seconds(60)));
   CHECK(run({cluster, bed, "down"}).code == 0);
   CHECK_FALSE(boost::filesystem::exists(bed));
   CHECK(run({cluster, bed, "down"}).code == 0);

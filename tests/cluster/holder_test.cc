@@ -66,8 +66,8 @@ TEST_CASE("within the grace nobody asks", "[cluster]") {
 
 TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
   NEEDS_BED();
-  const std::string engine = GENERATE("libssh", "ssh");
-  const bool is_cut = GENERATE(true, false);
+  const auto [engine, is_cut] =
+      GENERATE(table<std::string, bool>({{"libssh", true}, {"ssh", false}}));
   CAPTURE(engine, is_cut);
   LockScene scene(engine);
   const auto holder = scene.hold("host1");
@@ -157,4 +157,36 @@ TEST_CASE("a frozen host is waited for no longer than the time set and its holde
   scene.bed.resume("host1");
   scene.be_impatient(false);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
+}
+
+TEST_CASE("hostpid_lock goes by an id helper of the user's own on every host", "[cluster]") {
+  NEEDS_BED();
+  LockScene scene;
+  const std::string helper = scene.bed.shared("my_id");
+  write_file(helper, "#!/bin/sh\nexec ssh_id \"$@\"\n");
+  boost::filesystem::permissions(helper, boost::filesystem::all_all);
+  const auto lock = [&](const std::string& host, const Guest& guest) {
+    return scene
+        .run(host, {"hostpid_lock", "--idhelper", helper, "--grace-seconds", "1", "--on-check-fail",
+                    scene.notifier(), "lock", "lock", guest.pid()})
+        .code;
+  };
+  const auto holder = scene.bed.sleeper("host1");
+  const auto rival = scene.bed.sleeper("host2");
+  REQUIRE(lock("host1", *holder) == 0);
+  const std::string uid = scene.owners().at(0);
+  CHECK_THAT(uid, Catch::StartsWith("host1.bed.test:" + holder->pid() + ":"));
+  scene.age_markers();
+  CHECK(lock("host2", *rival) == 1);
+  CHECK(scene.notes().empty());
+
+  scene.bed.cut("host1");
+  scene.be_impatient();
+  scene.age_markers();
+  CHECK(lock("host2", *rival) == 1);
+  CHECK(scene.notes() == Words{LockScene::note(kHost2, uid, "SSHDEST Incompatible")});
+  scene.bed.heal("host1");
+  scene.be_impatient(false);
+  holder->kill();
+  CHECK(eventually([&] { return lock("host2", *rival) == 0; }, std::chrono::seconds(60)));
 }

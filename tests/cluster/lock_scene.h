@@ -4,20 +4,12 @@
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <sstream>
 #include <string>
 
 #include "cluster/bed.h"
 #include "e2e/session.h"
 
 namespace holdfast::testing {
-
-inline Words lines_of(const std::string& text) {
-  std::istringstream from(text);
-  Words lines;
-  for (std::string line; std::getline(from, line);) lines.push_back(line);
-  return lines;
-}
 
 /// Three hosts, or others. The tools there ask other hosts through one engine, with a notifier that
 /// takes down what it is told.

@@ -1,4 +1,5 @@
-/// Many workers on three hosts, killed at random: see worker.cc for what they leave.
+/// Many workers on three hosts, killed at random: see worker.cc for what they leave. For a minute,
+/// or for $HOLDFAST_STORM_SECONDS.
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -146,6 +147,14 @@ TEST_CASE("twelve workers on three hosts never meet and every dead holder is rec
   storm.rage(length_of_storm());
   storm.settle();
   storm.judge();
+}
+
+TEST_CASE("workers who only believe that they have a lock are found out", "[cluster][race]") {
+  NEEDS_BED();
+  const Words yes_man = {"/bin/true"};
+  Storm storm({yes_man, yes_man, yes_man});
+  storm.rage(seconds(60));
+  CHECK_THAT(storm.violations(), Catch::Contains("somebody else is inside"));
 }
 
 TEST_CASE("workers with the original lock_ssh.sh on one host and ours on two never meet",
