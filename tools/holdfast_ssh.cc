@@ -73,15 +73,14 @@ struct Heard {
 /// key may have been refused.
 Heard to_heard(const ssh::Reply& reply, const std::optional<identity::Place>& asker) {
   if (!reply.is_answered) {
-    const bool has_begun = !reply.output.empty();
-    return {std::nullopt,
-            has_begun ? identity::cut_short(reply.why) : identity::unreachable(reply.why)};
+    return {std::nullopt, identity::has_begun(reply.output) ? identity::cut_short(reply.why)
+                                                            : identity::unreachable(reply.why)};
   }
   Heard heard{identity::parse_answer(reply.output),
               identity::cut_short("its answer was cut short")};
   if (heard.answer) {
     identity::Place& place = heard.answer->place;
-    place.is_asker = !asker || (place.boot == asker->boot && place.pidns == asker->pidns);
+    place.is_asker = !asker || place.boot == asker->boot;
   }
   return heard;
 }
@@ -237,8 +236,10 @@ Exit ssh_uid(cli::Call& call) {
   if (!answer.place.btime) return SshIdExit::unreachable;
   const auto sight = answer.sights.find(*pid);
   if (sight == answer.sights.end()) return SshIdExit::cut_short;
-  const bool is_seen = sight->second.kind == identity::Sight::Kind::seen;
-  const std::string start = is_seen ? sight->second.process.word : mark;
+  const auto look = identity::judge_by_look(sight->second);
+  if (look && look->life != identity::Life::dead)
+    return tell(call, host, identity::cut_short(look->why));
+  const std::string start = look ? mark : sight->second.process.word;
   call.print(answer.fqdn + ":" + call.word(1) + ":" + start + ":" +
              std::to_string(*answer.place.btime) + mark);
   return SshIdExit::ok;

@@ -225,8 +225,9 @@ constexpr const char* kSshText =
     "          tell; 'kill_owner' is 0 killed, 1 was dead already, 2 free, 10, 11, 13 as before,\n"
     "          15 did not die in time, 16 not permitted.\n";
 
-constexpr unsigned kKnows = cli::knows_dir_leaf | cli::knows_age | cli::knows_patience |
-                            cli::knows_grace | cli::knows_notifier;
+// no --dir-leaf: a folder holds no record, and without one a holder in a container looks dead
+constexpr unsigned kKnows =
+    cli::knows_age | cli::knows_patience | cli::knows_grace | cli::knows_notifier;
 
 }  // namespace
 

@@ -94,7 +94,8 @@ class PosixDisk final : public Disk {
       if (got < 0) return last_error();
       text.append(buffer.data(), static_cast<std::size_t>(got));
       if (text.size() > limit) return std::make_error_code(std::errc::file_too_large);
-      if (static_cast<std::size_t>(got) < buffer.size()) break;
+      // a short read need not be the last one, but records and procfs end with a line
+      if (static_cast<std::size_t>(got) < buffer.size() && text.back() == '\n') break;
     }
     return {};
   }

@@ -31,6 +31,38 @@ bool is_booted_after(std::uint64_t booted, const std::string& since) {
   return boot.size() == since.size() && boot > since;  // both in UTC, to the second
 }
 
+/// The rows of judge_by_text, but for who asks.
+Verdict judge_fields(const TextId& id, const Place& place, const Sight& sight) {
+  if (auto verdict = judge_by_look(sight)) return *verdict;
+  if (!place.btime) return {Life::unknown, "no boot time there to compare with"};
+  const ProcStat& process = sight.process;
+  const std::string true_start = std::to_string(process.start);
+  const bool same_start = id.start == true_start || id.start == process.word;
+  const std::uint64_t step = distance(*place.btime, id.btime);
+  if (same_start && step <= kBootTimeTolerance) {
+    return {Life::alive, "running", false, id.start == true_start};
+  }
+  if (same_start && step < kNoClockErrs) {
+    return {
+        Life::unknown,
+        "same pid and start time, other boot time: the clock was stepped, or the host restarted"};
+  }
+  if (same_start) return {Life::dead, "its boot time is of another age"};
+  if (!can_be_start(id.start)) {
+    return {Life::unknown, "the START of its id is no start time: its name had blanks"};
+  }
+  if (process.word != true_start)
+    return {Life::unknown, "its name has blanks, so the START of its id may have been any number"};
+  if (*place.btime == id.btime) return {Life::dead, "its pid belongs to another process now"};
+  // Seen from another time namespace, START and BTIME move against each other: their sum stays.
+  const std::uint64_t hz = ticks_per_second();
+  const auto start = to_number(id.start);
+  if (start && distance(id.btime * hz + *start, *place.btime * hz + process.start) <= hz) {
+    return {Life::unknown, "its start time may be from another time namespace"};
+  }
+  return {Life::dead, "its pid belongs to another process now"};
+}
+
 }  // namespace
 
 bool is_telling_host_name(std::string_view host) {
@@ -123,39 +155,12 @@ Verdict judge_by_record(const Record& record, std::uint64_t btime, const Place& 
 }
 
 Verdict judge_by_text(const TextId& id, const Place& place, const Sight& sight) {
-  if (auto verdict = judge_by_look(sight)) {
-    const bool is_proof =
-        !place.is_asker || (place.btime && *place.btime + kBootTimeTolerance >= id.btime);
-    if (verdict->life != Life::dead || is_proof) return *verdict;
+  Verdict verdict = judge_fields(id, place, sight);
+  const bool is_earlier_boot = !place.btime || *place.btime + kBootTimeTolerance < id.btime;
+  if (verdict.life == Life::dead && place.is_asker && is_earlier_boot) {
     return {Life::unknown, "its host booted later than this one, which goes by the same name"};
   }
-  if (!place.btime) return {Life::unknown, "no boot time there to compare with"};
-  const ProcStat& process = sight.process;
-  const std::string true_start = std::to_string(process.start);
-  const bool same_start = id.start == true_start || id.start == process.word;
-  const std::uint64_t step = distance(*place.btime, id.btime);
-  if (same_start && step <= kBootTimeTolerance) {
-    return {Life::alive, "running", false, id.start == true_start};
-  }
-  if (same_start && step < kNoClockErrs) {
-    return {
-        Life::unknown,
-        "same pid and start time, other boot time: the clock was stepped, or the host restarted"};
-  }
-  if (same_start) return {Life::dead, "its boot time is of another age"};
-  if (!can_be_start(id.start)) {
-    return {Life::unknown, "the START of its id is no start time: its name had blanks"};
-  }
-  if (process.word != true_start)
-    return {Life::unknown, "its name has blanks, so the START of its id may have been any number"};
-  if (*place.btime == id.btime) return {Life::dead, "its pid belongs to another process now"};
-  // Seen from another time namespace, START and BTIME move against each other: their sum stays.
-  const std::uint64_t hz = ticks_per_second();
-  const auto start = to_number(id.start);
-  if (start && distance(id.btime * hz + *start, *place.btime * hz + process.start) <= hz) {
-    return {Life::unknown, "its start time may be from another time namespace"};
-  }
-  return {Life::dead, "its pid belongs to another process now"};
+  return verdict;
 }
 
 Verdict dead_only_there(Verdict verdict, const Record& record, std::uint64_t btime,

@@ -108,6 +108,10 @@ bool is_boot_id(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789abcdef-") == std::string_view::npos;
 }
 
+bool has_begun(std::string_view output) {
+  return line_after(output, kBegin).has_value();
+}
+
 std::optional<RemoteAnswer> parse_answer(std::string_view output) {
   RemoteAnswer answer;
   answer.place.is_named_by_id = true;

@@ -31,6 +31,9 @@ struct RemoteAnswer {
   std::map<std::uint64_t, Sight> sights;
 };
 
+/// The host had begun to answer, before whatever happened.
+bool has_begun(std::string_view output);
+
 /// Nothing if it was cut short.
 std::optional<RemoteAnswer> parse_answer(std::string_view output);
 

@@ -139,6 +139,7 @@ void SshId::notify(const Uid& uid, const Verdict& verdict) const {
     std::vector<std::string> words = settings_.notifier;
     words.insert(words.end(), {host, uid.str(), message});
     if (run_program(words, settings_.notifier_output).status == 127) {
+      log_.warn("{}", printable(message));
       log_.warn("WARNING: the notifier {} cannot be run", printable(words.front()));
     }
   }

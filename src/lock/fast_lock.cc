@@ -501,6 +501,15 @@ void FastLock::clean_stale_ids(std::span<const Uid> ids) {
   (void)disk_.remove_dir(at_.lock());
 }
 
+void FastLock::clean_stale(std::span<const Leaf> leaves) {
+  std::vector<Uid> ids;
+  ids.reserve(leaves.size());
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.record || has_nonce(leaf.id, leaf.record->nonce) == true) ids.push_back(leaf.id);
+  }
+  clean_stale_ids(ids);
+}
+
 void FastLock::clean_proposals(std::span<const Uid> ids) {
   Handle build;
   if (disk_.open_dir(at_.build(), build)) return;

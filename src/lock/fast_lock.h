@@ -96,6 +96,10 @@ class FastLock {
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
   void clean_stale_ids(std::span<const Uid> ids);
 
+  /// The same for holders that were found dead: a leaf that was put there since, under the same id,
+  /// stays. (A process with blanks in its name may get the id of a dead one.)
+  void clean_stale(std::span<const Leaf> leaves);
+
   /// Those who have a folder in build/, with the records of their proposals. Some may hold the lock
   /// by now.
   std::vector<Leaf> proposals() const;

@@ -14,6 +14,13 @@ bool contains(std::span<const Uid> ids, const Uid& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+std::vector<Uid> ids_of(std::span<const Leaf> leaves) {
+  std::vector<Uid> ids;
+  ids.reserve(leaves.size());
+  for (const Leaf& leaf : leaves) ids.push_back(leaf.id);
+  return ids;
+}
+
 }  // namespace
 
 std::optional<Verdict> Recovery::staleness() const {
@@ -30,10 +37,10 @@ std::optional<Verdict> Recovery::staleness() const {
 }
 
 std::vector<Uid> Recovery::clean_stale_owner() {
-  std::vector<Uid> dead = dead_among(holders());
-  for (const Uid& id : dead) log_.info("recovery needed for {}", id.str());
-  if (!dead.empty()) lock_.clean_stale_ids(dead);
-  return dead;
+  const std::vector<Leaf> dead = dead_among(holders());
+  for (const Leaf& leaf : dead) log_.info("recovery needed for {}", leaf.id.str());
+  if (!dead.empty()) lock_.clean_stale(dead);
+  return ids_of(dead);
 }
 
 void Recovery::clean_stale() {
@@ -44,25 +51,25 @@ void Recovery::clean_stale() {
 std::vector<Uid> Recovery::clean_stale(std::span<const Uid> ids) {
   std::vector<Leaf> leaves = holders();
   std::erase_if(leaves, [&](const Leaf& leaf) { return !contains(ids, leaf.id); });
-  std::vector<Uid> holding;
-  holding.reserve(leaves.size());
-  for (const Leaf& leaf : leaves) holding.push_back(leaf.id);
+  const std::vector<Uid> holding = ids_of(leaves);
   for (Leaf& leaf : lock_.proposals()) {
     if (contains(ids, leaf.id) && !contains(holding, leaf.id)) leaves.push_back(std::move(leaf));
   }
-  std::vector<Uid> dead = dead_among(leaves);
+  std::vector<Leaf> dead = dead_among(leaves);
   const auto proposers = std::stable_partition(
-      dead.begin(), dead.end(), [&](const Uid& id) { return contains(holding, id); });
-  if (proposers != dead.begin()) lock_.clean_stale_ids({dead.begin(), proposers});
-  for (auto id = dead.begin(); id != proposers; ++id) log_.info("cleaned stale id {}", id->str());
+      dead.begin(), dead.end(), [&](const Leaf& leaf) { return contains(holding, leaf.id); });
+  if (proposers != dead.begin()) lock_.clean_stale({dead.begin(), proposers});
+  for (auto leaf = dead.begin(); leaf != proposers; ++leaf) {
+    log_.info("cleaned stale id {}", leaf->id.str());
+  }
   clean_proposals({proposers, dead.end()});
-  return dead;
+  return ids_of(dead);
 }
 
-void Recovery::clean_proposals(const std::vector<Uid>& dead) {
+void Recovery::clean_proposals(const std::vector<Leaf>& dead) {
   if (dead.empty()) return;
-  lock_.clean_proposals(dead);
-  for (const Uid& id : dead) log_.info("cleaned stale id {}", id.str());
+  lock_.clean_proposals(ids_of(dead));
+  for (const Leaf& leaf : dead) log_.info("cleaned stale id {}", leaf.id.str());
 }
 
 std::vector<Leaf> Recovery::holders() const {
@@ -73,12 +80,12 @@ std::vector<Leaf> Recovery::holders() const {
   return leaves;
 }
 
-std::vector<Uid> Recovery::dead_among(std::span<const Leaf> leaves) const {
+std::vector<Leaf> Recovery::dead_among(std::span<const Leaf> leaves) const {
   const auto verdicts = judge(leaves);
-  std::vector<Uid> dead;
+  std::vector<Leaf> dead;
   dead.reserve(leaves.size());
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (verdicts[i].life == Life::dead) dead.push_back(leaves[i].id);
+    if (verdicts[i].life == Life::dead) dead.push_back(leaves[i]);
     if (verdicts[i].life != Life::unknown || verdicts[i].is_told) continue;
     log_.warn("WARNING: {}: unable to identify live/staleness for {}: {}", lock_.path().native(),
               leaves[i].id.str(), verdicts[i].why);

@@ -18,8 +18,9 @@ inline constexpr std::chrono::hours kAbandoned{1};
 /// Asks a checker about those who use a lock, and cleans after the dead: what all policies share.
 /// They differ in when they ask, and about whom.
 ///
-/// Decides:  nothing about exclusion; FastLock does. A dead holder is cleaned by its name, so a
-///           late cleaner cannot touch a new holder. An id judged as a proposer loses its proposal
+/// Decides:  nothing about exclusion; FastLock does. A dead holder is cleaned by its name and
+///           only while the leaf is the one that was judged, so a late cleaner cannot touch a new
+///           holder. An id judged as a proposer loses its proposal
 ///           and no more: it may have become the holder meanwhile. A verdict of `unknown` leaves
 ///           everything as it is and says so on the log.
 /// Killed:   as FastLock; a recovery cut short is done over by the next one.
@@ -44,8 +45,8 @@ class Recovery {
  private:
   std::vector<lock::Leaf> holders() const;
   std::vector<identity::Verdict> judge(std::span<const lock::Leaf> leaves) const;
-  std::vector<Uid> dead_among(std::span<const lock::Leaf> leaves) const;
-  void clean_proposals(const std::vector<Uid>& dead);
+  std::vector<lock::Leaf> dead_among(std::span<const lock::Leaf> leaves) const;
+  void clean_proposals(const std::vector<lock::Leaf>& dead);
 
   lock::FastLock& lock_;
   const identity::Checker& checker_;

@@ -69,7 +69,8 @@ void add_host_key_options(Words& words, const Task& task, const MemoryFile& met)
   std::string files = "UserKnownHostsFile=" + met.path();
   for (const std::string& file : task.config.user_known_hosts) files.append(1, ' ') += quoted(file);
   add_option(words, files + " " + quoted(known_hosts_file(task.settings)));
-  const bool may_be_new = task.host_keys == HostKeys::remember && task.known.is_empty();
+  const bool may_be_new =
+      task.host_keys == HostKeys::remember && task.known.keys.empty() && !task.known.has_authority;
   add_option(words, may_be_new ? "StrictHostKeyChecking=accept-new" : "StrictHostKeyChecking=yes");
   std::string algorithms;
   for (const std::string& algorithm :

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,11 +162,21 @@ void wait_for_any(std::span<const std::unique_ptr<Connection>> running) {
 
 }  // namespace
 
+namespace {
+
+bool is_foreign(const char* folder) {
+  struct stat status {};
+  return stat(folder, &status) == 0 && status.st_uid != geteuid();
+}
+
+}  // namespace
+
 std::string Settings::user_state_dir() {
+  // what is somebody else's (sudo keeps $HOME) is neither to be trusted nor to be written to
   const char* given = std::getenv("XDG_STATE_HOME");
-  if (given && given[0] == '/') return given;
+  if (given && given[0] == '/' && !is_foreign(given)) return given;
   const char* home = std::getenv("HOME");
-  if (home && home[0] == '/') return std::string(home) + "/.local/state";
+  if (home && home[0] == '/' && !is_foreign(home)) return std::string(home) + "/.local/state";
   const passwd* user = getpwuid(geteuid());
   return user ? std::string(user->pw_dir) + "/.local/state" : std::string();
 }

@@ -100,7 +100,7 @@ TEST_CASE("the lock of a host that was restarted is recovered whatever is known 
           "[cluster]") {
   NEEDS_BED();
   const auto [recoverer, has_record] =
-      GENERATE(table<std::string, bool>({{"host1", true}, {"host2", true}, {"host2", false}}));
+      GENERATE(table<std::string, bool>({{"host3", true}, {"host2", true}, {"host2", false}}));
   CAPTURE(has_record, recoverer);
   const LockScene scene;
   const auto holder = scene.hold("host1");
@@ -110,6 +110,20 @@ TEST_CASE("the lock of a host that was restarted is recovered whatever is known 
   const auto rival = scene.bed.sleeper(recoverer);
   CHECK(scene.gets(recoverer, *rival));
   CHECK(scene.notes().empty());
+}
+
+TEST_CASE("a restarted host in a container leaves it to others to tell that it was restarted",
+          "[cluster]") {
+  NEEDS_BED();
+  const LockScene scene;
+  const auto holder = scene.hold("host1");
+  scene.bed.power_off("host1");
+  scene.bed.power_on("host1");
+  const auto itself = scene.bed.sleeper("host1");
+  const auto rival = scene.bed.sleeper("host2");
+  scene.refused("host1", *itself);
+  CHECK(scene.lock_ssh("host1", {"is_stale", "lock"}).code == 13);
+  CHECK(scene.gets("host2", *rival));
 }
 
 TEST_CASE("a host whose clock was stepped was not restarted", "[cluster]") {

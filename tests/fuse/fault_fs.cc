@@ -128,6 +128,11 @@ int do_mkdir(const char* path, mode_t mode) {
 int do_rmdir(const char* path) {
   return perform("rmdir", [&] { return or_errno(rmdir(real(path).c_str())); });
 }
+int do_touch(const char* path, const timespec times[2], fuse_file_info* /*info*/) {
+  return perform("touch", [&] {
+    return or_errno(utimensat(AT_FDCWD, real(path).c_str(), times, AT_SYMLINK_NOFOLLOW));
+  });
+}
 int do_unlink(const char* path) {
   return perform("unlink", [&] { return or_errno(unlink(real(path).c_str())); });
 }
@@ -184,6 +189,7 @@ int main(int argc, char** argv) {
   calls.mkdir = do_mkdir;
   calls.rmdir = do_rmdir;
   calls.unlink = do_unlink;
+  calls.utimens = do_touch;
   calls.rename = do_rename;
   calls.create = do_create;
   calls.open = do_open;

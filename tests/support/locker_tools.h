@@ -43,6 +43,8 @@ inline std::vector<LockerTool> locker_tools() {
       {"fast_lock",  {"--older-than", "0"}, Named::id, "", ""},
       {"check_lock", {"--strict", "--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock"},
       {"lock_local", {"--strict", "--older-than", "0"}, Named::pid, "local_id", "lock"},
+      {"grace_lock", {"--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock_check"},
+      {"lock_ssh",   {"--older-than", "0"}, Named::pid, "ssh_id", "lock_check"},
   };
   // clang-format on
 }

@@ -38,9 +38,12 @@ std::optional<identity::SshId::Settings> ssh_id_of(const cli::Call& call,
   return settings_of(call, std::span(words).subspan(1, length - 1), output);
 }
 
-/// To be run, our own is a program as well.
-std::vector<std::string> as_program(std::vector<std::string> words) {
+/// To be run, our own is a program as well, and gets the options that were meant for it.
+std::vector<std::string> as_program(const cli::Call& call, std::vector<std::string> words) {
+  if (words.empty() || !is_our_ssh_id(words[0])) return words;
   if (words[0] == kOurSshId) words[0] = identity::beside_us("ssh_id");
+  if (call.options.ssh_insecure) words.insert(words.begin() + 1, "--ssh-insecure");
+  if (call.options.ssh_strict) words.insert(words.begin() + 1, "--ssh-strict");
   return words;
 }
 
@@ -56,7 +59,7 @@ std::unique_ptr<identity::Checker> make_checker(const cli::Call& call,
   if (auto settings = ssh_id_of(call, words, asks ? words.size() - 1 : 0, output)) {
     return std::make_unique<identity::SshId>(disk::posix(), std::move(*settings), call.log);
   }
-  return std::make_unique<identity::CommandId>(as_program(std::move(words)), output);
+  return std::make_unique<identity::CommandId>(as_program(call, std::move(words)), output);
 }
 
 std::unique_ptr<identity::IdHelper> make_id_helper(const cli::Call& call) {
@@ -68,7 +71,7 @@ std::unique_ptr<identity::IdHelper> make_id_helper(const cli::Call& call) {
   if (auto settings = ssh_id_of(call, words, words.size(), identity::Output::to_stderr)) {
     return std::make_unique<identity::SshId>(disk::posix(), std::move(*settings), call.log);
   }
-  return std::make_unique<identity::CommandIdHelper>(as_program(words), disk::posix());
+  return std::make_unique<identity::CommandIdHelper>(as_program(call, words), disk::posix());
 }
 
 std::vector<std::string> checker_words(const cli::Call& call) {
