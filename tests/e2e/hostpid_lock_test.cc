@@ -153,6 +153,19 @@ TEST_CASE("a process whose id changed its text is still the holder", "[e2e][H9]"
   CHECK(at.tree().empty());
 }
 
+TEST_CASE("a holder of the same number in a container is not the one that asks", "[e2e][H11]") {
+  const Session at;
+  const Process self(kSleeper);
+  const Words local = {"hostpid_lock", "--idhelper", tool("local_id")};
+  const std::string uid = uid_of(self.pid_text());
+  at.must("lock_local lock L " + self.pid_text() + "; mv L/owner/" + uid + " L/owner/" + uid +
+          "0; sed -i 's/\"pidns\":\"[^\"]*\"/\"pidns\":\"pid:[1]\"/' L/owner/*");
+  CHECK(at.run(local + Words{"lock", "L", self.pid_text()}).code == 1);
+  CHECK(at.run(local + Words{"is_mine", "L", self.pid_text()}) == kSilentNo);
+  CHECK(at.run(local + Words{"unlock", "L", self.pid_text()}).code == 1);
+  CHECK(at.run({"fast_lock", "owner", "L"}).out == uid + "0\n");
+}
+
 TEST_CASE("a dead process of the same pid is not mistaken for the one that asks", "[e2e]") {
   const Host at;
   const Process self(kSleeper);
