@@ -172,8 +172,12 @@ TEST_CASE("a login that is refused tells nothing", "[cluster]") {
   const std::string engine = GENERATE("libssh", "ssh");
   CAPTURE(engine);
   const DeadHolder dead(engine);
-  write_file(dead.scene.bed.own(kHost1, "etc/ssh/authorized_keys"), "");
+  const std::string keys = dead.scene.bed.own(kHost1, "etc/ssh/authorized_keys");
+  const std::string all = read_file(keys);
+  write_file(keys, "");
   CHECK(dead.is_stale().code == 10);
+  write_file(keys, all);
+  CHECK(dead.is_stale().code == 0);
   dead.scene.bed.run("host1", {"pkill", "-x", "sshd"});
   CHECK(dead.is_stale().code == 10);
 }

@@ -93,8 +93,9 @@ class LockScene {
 
   /// As if the last sign of life had been long ago: whoever comes next has to check.
   void age_markers() const {
+    boost::system::error_code is_gone;  // a proposer's mark comes and goes
     for (const std::string& name : tree(bed.shared("lock/in_use")))
-      boost::filesystem::last_write_time(bed.shared("lock/in_use/" + name), 1'000'000'000);
+      boost::filesystem::last_write_time(bed.shared("lock/in_use/" + name), 1'000'000'000, is_gone);
   }
 
   Words owners() const { return tree(bed.shared("lock/owner")); }

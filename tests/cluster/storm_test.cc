@@ -117,7 +117,7 @@ class Storm {
     for (auto dead = dead_holders_.begin(); dead != dead_holders_.end();) {
       const auto took = steady_clock::now() - dead->second;
       const bool is_owner = std::find(owners.begin(), owners.end(), dead->first) != owners.end();
-      CHECK(took < seconds(60));
+      CHECK(took < seconds(120));
       slowest_ = std::max(slowest_, took);
       if (!is_owner) ++recovered_;
       dead = is_owner ? std::next(dead) : dead_holders_.erase(dead);

@@ -4,8 +4,8 @@
 ///
 /// CONTROL is a file with one line "CALL FAULT NUMBER NTH": the NTH such call after the file was
 /// put there meets it, and CONTROL.hit appears then. A new file must come by a rename. CALL is one
-/// of mkdir, create, write, close, rename, unlink, rmdir (which change something), open, list, stat
-/// (which look). FAULT:
+/// of mkdir, create, write, close, rename, unlink, rmdir, touch (which change something), open,
+/// list, stat (which look). FAULT:
 ///
 ///   fail      not done, and reported as errno NUMBER
 ///   lost      done, and reported as errno NUMBER: the reply was lost

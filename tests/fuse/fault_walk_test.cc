@@ -24,6 +24,7 @@ const std::vector<Fault> kFaults = {
     {"rename", "lost", EIO}, {"rename", "fail", EIO}, {"rename", "fail", ESTALE}, {"rename", "twice"},
     {"unlink", "lost", EIO}, {"unlink", "fail", EIO}, {"unlink", "fail", ESTALE}, {"unlink", "twice"},
     {"rmdir",  "lost", EIO}, {"rmdir",  "fail", EIO}, {"rmdir",  "fail", ESTALE}, {"rmdir",  "twice"},
+    {"touch",  "lost", EIO}, {"touch",  "fail", EIO}, {"touch",  "fail", ESTALE}, {"touch",  "twice"},
     {"open",   "fail", EIO}, {"open",   "fail", ESTALE},
     {"list",   "fail", EIO}, {"list",   "fail", ESTALE},
     {"stat",   "fail", ESTALE},

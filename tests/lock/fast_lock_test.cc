@@ -362,6 +362,7 @@ class OldView final : public disk::Disk {
   std::error_code make_dir(const disk::At& at) override { return real_.make_dir(at); }
   std::error_code remove_dir(const disk::At& at) override { return real_.remove_dir(at); }
   std::error_code unlink(const disk::At& at) override { return real_.unlink(at); }
+  std::error_code touch(const disk::At& at) override { return real_.touch(at); }
   std::error_code rename(const disk::At& from, const disk::At& to) override {
     return real_.rename(from, to);
   }

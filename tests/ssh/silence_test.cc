@@ -88,7 +88,7 @@ TEST_CASE("an answer cut short is no answer", "[ssh]") {
   Rig rig;
   rig.start_host("alpha");
   // the sshd of this session, once it has passed on the first line
-  const Trip trip = rig.errand(engine, "echo first; sleep 0.5; kill -9 $PPID; sleep 5; echo second",
+  const Trip trip = rig.errand(engine, "echo first; sleep 3; kill -9 $PPID; sleep 5; echo second",
                                {"alpha.test"});
   INFO(trip[0]);
   CHECK_FALSE(trip[0].is_answered);
