@@ -74,7 +74,9 @@ TEST_CASE("a holder that hides from the user who asks is not dead", "[cluster]")
   const LockScene scene(engine);
   const auto holder = scene.hold("host1");
   const std::string uid = scene.owners().at(0);
-  write_file(scene.bed.own("host2.bed.test", "home/.ssh/config"), "User user\n");
+  const std::string config = scene.bed.own("host2.bed.test", "home/.ssh/config");
+  write_file(config, "User user\n");
+  boost::filesystem::permissions(config, boost::filesystem::owner_read);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 1);
   REQUIRE(scene.bed.run("host1", {"mount", "-o", "remount,hidepid=2", "/proc"}).code == 0);
   REQUIRE(scene.bed.script("host1", "ssh user@host1.bed.test ls -d /proc/" + holder->pid()).code ==
