@@ -132,7 +132,7 @@ TEST_CASE("a bare pid of a running process is no uid", "[e2e]") {
 
 TEST_CASE("the same pid with another start time is another process", "[e2e]") {
   Process holder(kSleeper);
-  const std::string uid = Fields(uid_of(holder.pid_text())).with_start("1");
+  const std::string uid = Fields(uid_of(holder.pid_text())).with_start("101");
   CHECK(run({"local_id", "is_stale", uid}) == kSilentYes);
   CHECK(run({"local_id", "pid", uid}) == kSilentNo);
 }
@@ -263,7 +263,7 @@ TEST_CASE("kill of a malformed uid signals nobody and answers 1", "[e2e]") {
 TEST_CASE("kill spares a later process with the same pid", "[e2e]") {
   Process holder(kSleeper);
   const std::string uid = uid_of(holder.pid_text());
-  CHECK(run({"local_id", "kill", Fields(uid).with_start("1")}) == kSilentNo);
+  CHECK(run({"local_id", "kill", Fields(uid).with_start("101")}) == kSilentNo);
   CHECK(run({"local_id", "is_stale", uid}) == kSilentNo);
   CHECK(waitpid(holder.pid(), nullptr, WNOHANG) == 0);
 }

@@ -627,7 +627,7 @@ TEST_CASE("work that outlives its process does not keep the lock", "[e2e][H13]")
 TEST_CASE("a leaf of any size is met with a refusal", "[e2e]") {
   if (kIsSanitized) SKIP_TEST("a sanitizer needs more memory than that");
   const Session at;
-  at.must("mkdir -p L/owner; truncate -s 3G L/owner/1:2:3");
+  at.must("mkdir -p L/owner; truncate -s 3G L/owner/1:200:3");
   const Result result = at.shell("ulimit -v 1500000; lock_local lock L $$");
   CHECK(result.code == 1);
   CHECK_THAT(result.err, Catch::Contains("its record cannot be read"));

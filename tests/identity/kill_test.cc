@@ -88,7 +88,8 @@ TEST_CASE("a kill spares whom it cannot tell", "[identity]") {
   Record foreign = identity.record;
 
   SECTION("an id with a host in front and no record") {
-    CHECK(ids().kill(Uid::found("build7:" + text), std::nullopt, SIGKILL, 20s) == KillExit::unknown);
+    CHECK(ids().kill(Uid::found("build7:" + text), std::nullopt, SIGKILL, 20s) ==
+          KillExit::unknown);
   }
   SECTION("an id of five fields") {
     CHECK(ids().kill(Uid::found("a:b:" + text), std::nullopt, SIGKILL, 20s) == KillExit::unknown);
