@@ -120,10 +120,33 @@ TEST_CASE("a strict user asks no host whose key is unknown", "[cluster]") {
   CHECK(refused.code == 10);
   CHECK_THAT(refused.err, Catch::Contains(kHost1));
   CHECK(dead.remembered().empty());
+  // also where further words make a program of ssh_id
+  CHECK(dead.scene.lock_ssh("host2", {"--ssh-strict", "--idhelper", "--info", "is_stale", "lock"})
+            .code == 10);
+  CHECK(dead.remembered().empty());
   const auto rival = dead.scene.bed.sleeper("host2");
   CHECK(dead.scene.lock_ssh("host2", {"--ssh-strict", "lock_check", "lock", rival->pid()}).code ==
         1);
   CHECK(dead.scene.owners() == Words{dead.uid});
+}
+
+TEST_CASE("a host whose key cannot be kept is not believed", "[cluster]") {
+  NEEDS_BED();
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const DeadHolder dead(engine);
+  write_file(dead.system_file(), "");
+  const std::string state = dead.scene.bed.own(kHost2, "home/.local/state/holdfast");
+  boost::filesystem::create_directories(state);
+  const Result full =
+      dead.scene.bed.script("host2", "mount -t tmpfs -o size=4k none " + state + " && touch " +
+                                         state + "/known_hosts && dd if=/dev/zero of=" + state +
+                                         "/all bs=1k; test -s " + state + "/all");
+  INFO(full);
+  REQUIRE(full.code == 0);
+  const Result refused = dead.is_stale();
+  INFO(refused);
+  CHECK(refused.code >= 10);
 }
 
 TEST_CASE("an answer that is cut short tells nothing", "[cluster]") {

@@ -86,6 +86,7 @@ TEST_CASE("a holder that hides from the user who asks is not dead", "[cluster]")
   scene.refused("host2", *rival, 2);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code != 0);
   CHECK(scene.ssh_id("host2", {"is_stale", uid}).code != 0);
+  CHECK(scene.ssh_id("host2", {"ssh_uid", "host1.bed.test", holder->pid()}).code == 13);
   scene.forget_record();
   scene.refused("host2", *rival, 1);
 }

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,20 @@ int open_descriptors() {
 }
 
 }  // namespace
+
+TEST_CASE("a short read is not taken for the end of a record", "[disk]") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  Handle reader(ends[0]);
+  {
+    const Handle writer(ends[1]);  // each packet is a read of its own
+    for (const std::string part : {"{\"v\":1,", "\"host\":\"a\"}\n"})
+      REQUIRE(send(writer.fd(), part.data(), part.size(), 0) == static_cast<ssize_t>(part.size()));
+  }
+  std::string text;
+  CHECK_FALSE(posix().read(reader, text, kSmallFile));
+  CHECK(text == "{\"v\":1,\"host\":\"a\"}\n");
+}
 
 TEST_CASE("errors come back as they are", "[disk]") {
   TempDir dir;

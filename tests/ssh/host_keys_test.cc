@@ -249,6 +249,19 @@ TEST_CASE("known hosts files may have blanks and per cent signs in their names",
   }
 }
 
+TEST_CASE("a host that an authority vouches for must show a certificate", "[ssh]") {
+  NEEDS_RIG();
+  const Words engine = either_engine();
+  CAPTURE(engine[1]);
+  Rig rig;
+  rig.start_host("alpha");
+  rig.must("ssh-keygen -q -t ed25519 -N '' -f ca");
+  write_file(rig.known_hosts(), "@cert-authority *.test " + read_file(rig.home("ca.pub")));
+  const Trip trip = rig.errand(engine, "echo hello", {"alpha.test"});
+  INFO(trip[0]);
+  CHECK_FALSE(trip[0].is_answered);
+}
+
 TEST_CASE("a host that an authority vouches for is left to the ssh program", "[ssh]") {
   NEEDS_RIG();
   const Words engine = either_engine();
