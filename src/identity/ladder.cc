@@ -156,7 +156,8 @@ Verdict judge_by_record(const Record& record, std::uint64_t btime, const Place& 
 
 Verdict judge_by_text(const TextId& id, const Place& place, const Sight& sight) {
   Verdict verdict = judge_fields(id, place, sight);
-  const bool is_earlier_boot = !place.btime || *place.btime + kBootTimeTolerance < id.btime;
+  const bool is_earlier_boot = !place.btime || (*place.btime + kBootTimeTolerance < id.btime &&
+                                                distance(*place.btime, id.btime) < kNoClockErrs);
   if (verdict.life == Life::dead && place.is_asker && is_earlier_boot) {
     return {Life::unknown, "its host booted later than this one, which goes by the same name"};
   }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "cluster/lock_scene.h"
+#include "compat/originals.h"
 
 using namespace holdfast::testing;
 
@@ -36,4 +37,23 @@ TEST_CASE("the original lock_ssh.sh and ours share a lock across hosts", "[clust
   CHECK(call("host2", rivals, {"is_mine", "lock", rival->pid()}).code == 0);
   call("host2", rivals, {"unlock", "lock", rival->pid()});
   CHECK(eventually([&] { return !boost::filesystem::exists(scene.bed.shared("lock")); }));
+}
+
+TEST_CASE("on a host our tools pass the tests of the original cluster lockers",
+          "[cluster][compat]") {
+  NEEDS_BED();
+  const char* source = std::getenv("LOCKERS_SRC");
+  if (!source) SKIP_TEST("needs LOCKERS_SRC, a checkout of the original lockers");
+  const auto [test, expected] =
+      GENERATE(table<std::string, int>({{"test/ssh_id.sh", 17}, {"test/lock_ssh.sh", 13}}));
+  const Bed bed(1);
+  lay_out(bed.shared("package"), source);
+  bed.start("host1",
+            {"/bin/sh", "-c",
+             "cd package && TEST=" + test + " exec setsid -w /bin/bash -c '" + kRunOriginal + "'"})
+      ->wait();
+  const std::string out = read_file(bed.shared("out"));
+  CAPTURE(test, out, read_file(bed.shared("err")));
+  CHECK(read_file(bed.shared("code")) == "0\n");
+  check_all_passed(out, expected);
 }

@@ -299,6 +299,7 @@ TEST_CASE("who asks and reaches itself does not answer for another of its name",
     CAPTURE(step);
     heard.place.btime = kBooted + static_cast<std::uint64_t>(step);
     CHECK(judge_remote(uid(), std::nullopt, heard).life == life);
+    CHECK(judge_remote(uid("5000", kBooted * 10), std::nullopt, heard).life == Life::dead);
   }
 }
 
