@@ -67,7 +67,7 @@ SshId::SshId(disk::Disk& disk, Settings settings, const Log& log)
 
 Verdict SshId::check(const Uid& uid, const std::optional<Record>& record) const {
   const Subject subject{uid, record};
-  return std::move(check_all({&subject, 1}).front());
+  return check_all({&subject, 1}).front();
 }
 
 std::vector<Verdict> SshId::check_all(std::span<const Subject> subjects) const {

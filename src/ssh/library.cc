@@ -203,7 +203,7 @@ class Login {
     if (!ssh_is_connected(session_) && !task_.config.agent.empty()) {
       return "the agent offered more keys than the host wants to see";
     }
-    const int methods = ssh_userauth_list(session_, nullptr);
+    const auto methods = static_cast<unsigned>(ssh_userauth_list(session_, nullptr));
     if (task_.config.may_use_gssapi && (methods & SSH_AUTH_METHOD_GSSAPI_MIC) != 0) {
       return "the host offers a login by GSSAPI";
     }
@@ -372,7 +372,7 @@ void run_command(ssh_session session, const Task& task) {
 
 /// After a key exchange that failed: the refusal is reported, or the program is to try.
 std::string judge_failed_exchange(ssh_session session, const Task& task) {
-  const std::string error = error_of(session);
+  std::string error = error_of(session);
   if (error.find("no match for method server host key algo") != std::string::npos &&
       !task.known.keys.empty()) {
     task.fail(other_type_message(task.config.key_name(), task.known.keys.front()));
