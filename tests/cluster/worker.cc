@@ -167,6 +167,6 @@ int main(int argc, char** argv) {
     worker.run();
   } catch (const std::exception& e) {
     worker.report(e.what());
-    return 3;
+    for (;;) pause();  // whoever started it waits for a process, and kills it
   }
 }
