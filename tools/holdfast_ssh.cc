@@ -1,6 +1,8 @@
 /// The half of ssh_id that travels: a program of its own, because libssh is dear to load and most
 /// locks never need it.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -197,16 +199,30 @@ Exit kill(cli::Call& call) {
   return Exit::of_program(identity::parse_kill(reply.output));
 }
 
+/// A login to this very host must see this process under its number: one that ends up in another
+/// pid namespace would call the living dead.
+bool sees_us(const RemoteAnswer& answer) {
+  std::string why;
+  const auto self = identity::LocalId(disk::posix()).identify(std::to_string(getpid()), why);
+  if (!self || answer.fqdn != identity::full_host_name()) return true;
+  const auto sight = answer.sights.find(self->record.pid);
+  return sight != answer.sights.end() && sight->second.process.start == self->record.start;
+}
+
 Exit is_host_compatible(cli::Call& call) {
   const std::string& dest = call.word(0);
   const auto name_of = [&](const std::string& host, std::string& name) -> Exit {
-    const Heard heard = ask(call, host, {});
+    const Heard heard = ask(call, host, {static_cast<std::uint64_t>(getpid())});
     if (!heard.answer) {
       tell(call, host, heard.without);
       return SshIdExit::unreachable;
     }
     if (heard.answer->fqdn.empty()) {
       return tell(call, host, identity::unreachable("it does not tell its full name"));
+    }
+    if (!sees_us(*heard.answer)) {
+      call.log.warn("{}: a login there sees other processes than this one", printable(host));
+      return SshIdExit::wrong_host;
     }
     name = heard.answer->fqdn;
     return SshIdExit::ok;

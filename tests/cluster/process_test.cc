@@ -67,6 +67,18 @@ TEST_CASE("a holder in a container of the other host is never taken for dead", "
   CHECK(scene.lock_ssh("host2", {"kill_owner", "lock", "KILL"}).code >= 10);
 }
 
+TEST_CASE("a host whose logins see other processes is not compatible with itself",
+          "[cluster][H11]") {
+  NEEDS_BED();
+  const Bed bed(1);
+  const Words ask = {"ssh_id", "is_host_compatible", "host1.bed.test"};
+  CHECK(bed.run("host1", ask).code == 0);
+  const Result inside =
+      bed.run("host1", Words{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"} + ask);
+  INFO(inside);
+  CHECK(inside.code == 11);
+}
+
 TEST_CASE("a holder that hides from the user who asks is not dead", "[cluster]") {
   NEEDS_BED();
   const std::string engine = GENERATE("libssh", "ssh");
