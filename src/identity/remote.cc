@@ -19,8 +19,7 @@ std::string for_any_shell(const std::string& script) {
   return "exec /bin/sh -c '" + script + "'";
 }
 
-/// `say KEY VALUE`, and a look at a pid that cannot be read: only the kernel's word for "no such
-/// process" proves that there is none.
+/// `say KEY VALUE`.
 constexpr std::string_view kPrelude =
     "LC_ALL=C; export LC_ALL; exec 2>/dev/null; "
     "say() { printf \"%s %s COMPLETED\\n\" \"$1\" \"$2\"; }; ";
@@ -35,10 +34,17 @@ constexpr std::string_view kPlace =
     "grep -h -e ^btime -e ^NSpid: /proc/stat /proc/self/status | "
     "while read -r k v; do say \"$k\" \"$v\"; done; ";
 
+/// Of a pid that cannot be read only the kernel's word for "no such process" proves that there is
+/// none. Those that procfs does not show are asked of the kernel all together, for each costs a
+/// process else. What it says of a pid stands before the line that names it; both come through one
+/// descriptor, so that no buffer can put them in another order.
 constexpr std::string_view kLooks =
-    "do if s=; IFS= read -r s </proc/$p/stat; then say stat \"$s\"; "
-    "else e=$(kill -0 $p 2>&1) && e=there; "
-    "case $e in *\"o such process\"*) say gone $p ;; *) say hidden $p ;; esac; fi; done; ";
+    "do if s=; IFS= read -r s </proc/$p/stat; then say stat \"$s\"; else m=\"$m $p\"; fi; done; "
+    "for p in $m; do kill -0 $p && echo there >&2; echo \"@ $p\" >&2; done 2>&1 >/dev/null | "
+    "while read -r e; do case $e in "
+    "\"@ \"*) case $g in *\"o such process\"*) say gone ${e#@ } ;; *) say hidden ${e#@ } ;; esac; "
+    "g= ;; "
+    "*) g=$g$e ;; esac; done; ";
 
 /// The value of a line that says whole what `key` is.
 std::optional<std::string_view> value_of(std::string_view line, std::string_view key) {
@@ -96,7 +102,7 @@ Verdict judge_there(const SshUid& uid, const std::optional<Record>& record,
 
 std::string question(std::span<const std::uint64_t> pids) {
   std::string script;
-  script.append(kPrelude).append(kPlace).append("for p in");
+  script.append(kPrelude).append(kPlace).append("m=; g=; for p in");
   for (const std::uint64_t pid : pids) script.append(" ").append(std::to_string(pid));
   script.append("; ").append(kLooks);
   script.append("printf \"").append(kEnd).append("\\n\"");

@@ -72,8 +72,12 @@ void spawn(const std::vector<std::string>& words) {
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_t child = -1;
-  if (posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ) != 0)
-    give_up("cannot run " + words[0]);
+  posix_spawn_file_actions_t quiet;
+  posix_spawn_file_actions_init(&quiet);
+  posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  const int failed = posix_spawn(&child, argv[0], &quiet, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&quiet);
+  if (failed != 0) give_up("cannot run " + words[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (status != 0) give_up(words[0] + " " + (words.size() > 1 ? words[1] : "") + " failed");

@@ -7,6 +7,7 @@
 #include "base/exit_code.h"
 #include "base/text.h"
 #include "identity/local_id.h"
+#include "scene.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 
@@ -154,6 +155,25 @@ TEST_CASE("a host tells of itself and of each pid what procfs and the kernel say
   CHECK(heard->sights.at(dead_pid).kind == Sight::Kind::gone);
   CHECK(heard->sights.at(live_pid).kind == Sight::Kind::seen);
   CHECK(heard->sights.at(live_pid).process.start == identity->record.start);
+}
+
+TEST_CASE("a hidden process among dead ones is told from them", "[identity][H10]") {
+  if (!can_unshare()) SKIP_TEST("needs the right to make namespaces");
+  constexpr std::uint64_t kShell = 1;  // of the pid namespace, root's
+  RunOptions options;
+  options.env["QUESTION"] = question(std::vector<std::uint64_t>{4194001, kShell, 4194002});
+  const Result told =
+      run(kNewPidNamespace + Words{"/bin/sh", "-c",
+                                   "mount -t proc -o hidepid=2 proc /proc && setpriv --reuid 65534 "
+                                   "--regid 65534 --clear-groups /bin/sh -c \"$QUESTION\"; true"},
+          options);
+  INFO(told.out << told.err);
+  const auto heard = parse_answer(told.out);
+  REQUIRE(heard);
+  REQUIRE(heard->sights.size() == 3);
+  CHECK(heard->sights.at(4194001).kind == Sight::Kind::gone);
+  CHECK(heard->sights.at(kShell).kind == Sight::Kind::hidden);
+  CHECK(heard->sights.at(4194002).kind == Sight::Kind::gone);
 }
 
 TEST_CASE("an answer that is cut anywhere is none", "[identity]") {
