@@ -12,9 +12,10 @@ namespace holdfast::identity {
 /// An id helper that is a program:
 ///
 ///     WORD... uid PID                   prints the id of a running process, else exits with 1
-///     WORD... pid UID                   prints the pid in an id, or exits with what is wrong with
-///     it WORD... hostid UID                the same for the host WORD... is_host_compatible HOST
-///     exits with 0 if that host can be asked WORD... kill UID SIGNAL           need not be known
+///     WORD... pid UID                   prints the pid in an id, or exits with what is wrong
+///     WORD... hostid UID                prints the host in it, likewise
+///     WORD... is_host_compatible HOST   exits with 0 if that host can be asked
+///     WORD... kill UID SIGNAL           need not be known
 ///     WORD... is_valid_uid TEXT         need not be known: then it is one if `pid` finds one in it
 ///
 /// The record of such an id tells who locks and from where, but no process: what the id means is

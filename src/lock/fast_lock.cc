@@ -280,7 +280,7 @@ Answer FastLock::withdraw(Proposal& p, Answer answer) {
 FastLock::Found FastLock::find(Proposal& p) const {
   std::error_code ec;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
-    // open, not stat: on NFS only an open asks the server
+    // open, not stat: on NFS that asks the server about a name that is there
     ec = disk_.open_file(Layout::leaf_beside(p.build, p.id), p.seen);
     if (!ec && leaf_kind_ == LeafKind::dir) {
       disk::Status now;

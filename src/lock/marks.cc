@@ -32,7 +32,7 @@ std::optional<Time> Marks::time(const Uid& id) const {
   Handle mark;
   disk::Status status;
   if (disk_.open_dir(at_.in_use(), in_use)) return std::nullopt;
-  // open, not stat: on NFS only an open asks the server
+  // open, not stat: on NFS that asks the server about a name that is there
   if (disk_.open_file(Layout::mark(in_use, id), mark)) return std::nullopt;
   if (disk_.status({mark, "."}, status)) return std::nullopt;
   return status.modified;

@@ -27,10 +27,9 @@ struct Means {
 /// Recovery for dear checks: an id is left in peace for a grace after its last sign of life and
 /// after each check, whoever made it. The marks of the lock tell when that was, to shell peers too.
 ///
-///     lock       one attempt. Who is refused ponders before it returns: it brings the marks in
-///     line
-///                with who is there and, if the grace of some ids is over, waits a little (in which
-///                another may be quicker), dates their marks, and asks about two of them at most.
+///     lock       one attempt. Who is refused ponders before it returns: it makes the marks fit
+///                those who are there and, if the grace of some ids is over, waits a little (in
+///                which another may be quicker), dates their marks, and asks about two at most.
 ///                An attempt that cleans a dead holder has failed already: the next one wins.
 ///     unlock     the same without the wait, in a detached child that is only started if there is
 ///                somebody to ask about; so does a lock that was got.

@@ -5,9 +5,8 @@
 /// TOOL is a lock_ssh with its options, ours or the shell's. Now and then a call of it is killed on
 /// its way. In WORK:
 ///
-///     witness      locked with flock(2) while somebody is inside: one kernel serves all hosts, and
-///     frees it when a
-///                  holder dies, before that can be seen
+///     witness      locked with flock(2) while somebody is inside: one kernel serves all hosts,
+///                  and frees it when a holder dies, before that can be seen
 ///     holder       NAME of who was inside last
 ///     counter      a number, read and written back inside
 ///     log          a line "number NAME" for each completed section
