@@ -1,4 +1,7 @@
 /// Processes on the other host that look like the holder, or cannot be seen by who is asked there.
+#include <algorithm>
+#include <csignal>
+
 #include "cluster/lock_scene.h"
 
 using namespace holdfast::testing;
@@ -65,6 +68,41 @@ TEST_CASE("a holder in a container of the other host is never taken for dead", "
   for (const std::string& note : scene.notes())
     CHECK(note == LockScene::note("host2.bed.test", uid, "Unknown"));
   CHECK(scene.lock_ssh("host2", {"kill_owner", "lock", "KILL"}).code >= 10);
+}
+
+TEST_CASE("many ids are judged together over one connection to each host", "[cluster]") {
+  NEEDS_BED();
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
+  const auto uid = [&](const std::string& host, const Guest& guest) {
+    const std::string out = scene.bed.run(host, {"ssh_id", "uid", guest.pid()}).out;
+    return out.substr(0, out.find('\n'));
+  };
+  const auto logins = [&](const std::string& host) {
+    const Words lines = lines_of(read_file(scene.bed.own(host, "sshd.log")));
+    return std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.starts_with("Accepted publickey");
+    });
+  };
+  const auto one = scene.bed.sleeper("host1");
+  const auto other = scene.bed.sleeper("host1");
+  const auto third = scene.bed.sleeper("host3");
+  const Words uids = {uid("host1", *one), uid("host3", *third), uid("host1", *other)};
+  other->kill();
+  const auto before = logins("host1.bed.test");
+  RunOptions options;
+  for (const std::string& line : uids) options.input += line + "\n";
+  if (engine == "ssh") options.env["HOLDFAST_SSH"] = "command";
+  const Result told = scene.bed.run("host2", {"ssh_id", "are_stale"}, options);
+  INFO(told.out << told.err);
+  CHECK(told.out == uids[0] + " alive running\n" + uids[1] + " alive running\n" + uids[2] +
+                        " dead no such process\n");
+  CHECK(logins("host1.bed.test") == before + 1);
+
+  CHECK(scene.ssh_id("host2", {"kill", uids[0]}).code == 0);
+  CHECK(one->wait() == 128 + SIGTERM);
+  CHECK(scene.ssh_id("host2", {"kill", uids[0]}).code == 1);
 }
 
 TEST_CASE("a host whose logins see other processes is not compatible with itself",
