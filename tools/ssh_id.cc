@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "common/checkers.h"
 #include "common/input.h"
 #include "common/kill.h"
 #include "disk/disk.h"
@@ -30,10 +31,13 @@ Uid uid_given(const cli::Call& call) {
 Exit uid(cli::Call& call) {
   if (call.word(0).empty()) return SshIdExit::no_pid;
   std::string why;
-  const auto local = identity::LocalId(disk::posix()).identify(call.word(0), why);
+  const identity::LocalId locals(disk::posix());
+  const auto local = locals.identify(call.word(0), why);
   const auto identity = local ? make_ids(call).identify(call.word(0), why) : std::nullopt;
   if (!identity) {
-    if (local) {
+    std::string unused;
+    const auto here = locals.place(unused);
+    if (local || !here || !here->btime) {  // it is not for want of a process
       call.log.error("{}", why);
       return SshIdExit::no_uid;
     }
@@ -129,7 +133,8 @@ constexpr const char* kText =
     "\n"
     "    Exit: is_stale: 0 dead, 1 alive; 10 no answer from its host, 11 that is another host,\n"
     "          13 the answer does not tell, 20 no uid: all of these mean 'unknown', never 'dead';\n"
-    "          uid: 0, 1 not running, 12 no full host name; kill: 0 killed, 1 was dead already,\n"
+    "          uid: 0, 1 not running, 12 no boot time or full name; kill: 0 killed, 1 was dead "
+    "already,\n"
     "          13 cannot tell, 15 did not die in time, 16 not permitted, or as is_stale;\n"
     "          10 usage, 127 an empty word.\n";
 
@@ -139,7 +144,7 @@ int ssh_id(int argc, char** argv) {
   return cli::run_tool({.name = "ssh_id",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_patience | cli::knows_notifier | cli::knows_ssh,
+                        .knows = kSshIdKnows,
                         .empty_is_missing = false},
                        argc, argv);
 }

@@ -57,7 +57,7 @@ class SshId final : public Checker, public IdHelper {
 
   LocalId local_;
   Settings settings_;
-  const Log& log_;
+  Log log_;
 };
 
 /// A line for holdfast-ssh: the id, and its record if there is one.

@@ -120,7 +120,7 @@ TEST_CASE("a strict user asks no host whose key is unknown", "[cluster]") {
   CHECK(refused.code == 10);
   CHECK_THAT(refused.err, Catch::Contains(kHost1));
   CHECK(dead.remembered().empty());
-  // also where further words make a program of ssh_id
+  // also where ssh_id has further words
   CHECK(dead.scene.lock_ssh("host2", {"--ssh-strict", "--idhelper", "--info", "is_stale", "lock"})
             .code == 10);
   CHECK(dead.remembered().empty());

@@ -65,6 +65,17 @@ TEST_CASE("a holder in a container of the other host is never taken for dead", "
   const auto rival = scene.bed.sleeper("host2");
   scene.refused("host2", *rival, 2);
   CHECK(scene.lock_ssh("host2", {"is_stale", "lock"}).code == 13);
+  for (const char* word : {"--info", "--debug", "-di", "--ssh-insecure"}) {
+    INFO("ssh_id " << word);
+    CHECK(scene.lock_ssh("host2", {"--idhelper", word, "is_stale", "lock"}).code == 13);
+    CHECK(scene.lock_ssh("host2", {"--idhelper", word, "lock_check", "lock", rival->pid()}).code ==
+          1);
+    CHECK(scene.bed
+              .run("host2", {"grace_lock", "ssh_id", "-s", word, "-s", "is_stale", "lock_check",
+                             "lock", "rival"})
+              .code == 1);
+    CHECK(scene.owners() == Words{uid});
+  }
   for (const std::string& note : scene.notes())
     CHECK(note == LockScene::note("host2.bed.test", uid, "Unknown"));
   CHECK(scene.lock_ssh("host2", {"kill_owner", "lock", "KILL"}).code >= 10);

@@ -1,6 +1,5 @@
 #include "common/checkers.h"
 
-#include <optional>
 #include <span>
 
 #include "common/siblings.h"
@@ -19,31 +18,28 @@ bool is_our_ssh_id(const std::string& word) {
   return word == kOurSshId || is_own_tool(word, "ssh_id");
 }
 
-/// The words behind our ssh_id, as far as they are its options for a notifier.
-std::optional<identity::SshId::Settings> settings_of(const cli::Call& call,
-                                                     std::span<const std::string> options,
-                                                     identity::Output output) {
-  identity::SshId::Settings settings{
-      {}, output, call.options.ssh_strict, call.options.ssh_insecure};
-  for (; options.size() >= 2 && options[0] == "--on-check-fail"; options = options.subspan(2)) {
-    settings.notifier.push_back(options[1]);
-  }
-  return options.empty() ? std::optional(std::move(settings)) : std::nullopt;
+/// Our ssh_id with the options behind it. It is asked in this process, whatever they are: as a
+/// program it would not see the record of the holder, and without that one in a container looks
+/// dead. Nothing if other words follow: they are no action of it.
+std::unique_ptr<identity::SshId> make_ssh_id(const cli::Call& call,
+                                             std::span<const std::string> words,
+                                             identity::Output output) {
+  static constexpr cli::Tool kOptions{
+      .name = "ssh_id", .text = {}, .actions = {}, .knows = kSshIdKnows};
+  if (words.empty() || !is_our_ssh_id(words[0])) return nullptr;
+  cli::Options given = call.options;
+  given.notifier.clear();
+  std::vector<std::string> rest(words.begin() + 1, words.end());
+  cli::take_options(kOptions, rest, given);
+  if (!rest.empty()) return nullptr;
+  return std::make_unique<identity::SshId>(
+      disk::posix(),
+      identity::SshId::Settings{given.notifier, output, given.ssh_strict, given.ssh_insecure},
+      Log(given.level));
 }
 
-std::optional<identity::SshId::Settings> ssh_id_of(const cli::Call& call,
-                                                   const std::vector<std::string>& words,
-                                                   std::size_t length, identity::Output output) {
-  if (length == 0 || !is_our_ssh_id(words[0])) return std::nullopt;
-  return settings_of(call, std::span(words).subspan(1, length - 1), output);
-}
-
-/// To be run, our own is a program as well, and gets the options that were meant for it.
-std::vector<std::string> as_program(const cli::Call& call, std::vector<std::string> words) {
-  if (words.empty() || !is_our_ssh_id(words[0])) return words;
-  if (words[0] == kOurSshId) words[0] = identity::beside_us("ssh_id");
-  if (call.options.ssh_insecure) words.insert(words.begin() + 1, "--ssh-insecure");
-  if (call.options.ssh_strict) words.insert(words.begin() + 1, "--ssh-strict");
+std::vector<std::string> as_program(std::vector<std::string> words) {
+  if (!words.empty() && words[0] == kOurSshId) words[0] = identity::beside_us("ssh_id");
   return words;
 }
 
@@ -56,10 +52,11 @@ std::unique_ptr<identity::Checker> make_checker(const cli::Call& call,
   if (asks && words.size() == 2 && is_own_tool(words[0], "local_id")) {
     return std::make_unique<identity::LocalId>(disk::posix());
   }
-  if (auto settings = ssh_id_of(call, words, asks ? words.size() - 1 : 0, output)) {
-    return std::make_unique<identity::SshId>(disk::posix(), std::move(*settings), call.log);
+  if (asks) {
+    auto ids = make_ssh_id(call, std::span(words).first(words.size() - 1), output);
+    if (ids) return ids;
   }
-  return std::make_unique<identity::CommandId>(as_program(call, std::move(words)), output);
+  return std::make_unique<identity::CommandId>(as_program(std::move(words)), output);
 }
 
 std::unique_ptr<identity::IdHelper> make_id_helper(const cli::Call& call) {
@@ -68,10 +65,8 @@ std::unique_ptr<identity::IdHelper> make_id_helper(const cli::Call& call) {
   if (words.size() == 1 && is_own_tool(words[0], "local_id")) {
     return std::make_unique<identity::LocalIdHelper>(disk::posix());
   }
-  if (auto settings = ssh_id_of(call, words, words.size(), identity::Output::to_stderr)) {
-    return std::make_unique<identity::SshId>(disk::posix(), std::move(*settings), call.log);
-  }
-  return std::make_unique<identity::CommandIdHelper>(as_program(call, words), disk::posix());
+  if (auto ids = make_ssh_id(call, words, identity::Output::to_stderr)) return ids;
+  return std::make_unique<identity::CommandIdHelper>(as_program(words), disk::posix());
 }
 
 std::vector<std::string> checker_words(const cli::Call& call) {

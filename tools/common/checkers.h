@@ -12,6 +12,9 @@
 
 namespace holdfast::tools {
 
+/// The options of our ssh_id, as cli::Knows.
+inline constexpr unsigned kSshIdKnows = cli::knows_patience | cli::knows_notifier | cli::knows_ssh;
+
 /// A word for our own ssh_id, wherever it may be installed.
 inline constexpr std::string_view kOurSshId = "holdfast ssh_id";
 
