@@ -11,12 +11,13 @@ const std::string kHost2 = "host2.bed.test";
 
 /// Tries until it has the lock, says so, and keeps it.
 const Words kContender = {"/bin/bash", "-c",
-                          "until lock_ssh --grace-seconds 1 lock lock $$; do\n"
-                          "  [ $? -lt 10 ] || exit 1\n"
-                          "  sleep 0.1\n"
-                          "done\n"
-                          "hostname >> winners\n"
-                          "exec sleep 1000"};
+                          "until lock_ssh --grace-seconds " + std::to_string(kGrace.count()) +
+                              " lock lock $$; do\n"
+                              "  [ $? -lt 10 ] || exit 1\n"
+                              "  sleep 0.1\n"
+                              "done\n"
+                              "hostname >> winners\n"
+                              "exec sleep 1000"};
 
 }  // namespace
 
@@ -34,7 +35,7 @@ TEST_CASE("the lock of a killed process is recovered by exactly one of the other
   REQUIRE(winners().empty());
 
   holder->kill();
-  REQUIRE(eventually([&] { return !winners().empty(); }, std::chrono::seconds(60)));
+  REQUIRE(eventually([&] { return !winners().empty(); }, kRecovery));
   const std::string winner = winners().at(0);
   const Guest& owner = winner == "host2" ? *second : *third;
   REQUIRE(scene.owners().size() == 1);
@@ -47,7 +48,7 @@ TEST_CASE("the lock of a killed process is recovered by exactly one of the other
 
   // and so on, from dead to living
   owner.signal(SIGKILL);
-  CHECK(eventually([&] { return winners().size() == 2; }, std::chrono::seconds(60)));
+  CHECK(eventually([&] { return winners().size() == 2; }, kRecovery));
   CHECK(winners().back() != winner);
 }
 
@@ -205,5 +206,5 @@ TEST_CASE("hostpid_lock goes by an id helper of the user's own on every host", "
   scene.bed.heal("host1");
   scene.be_impatient(false);
   holder->kill();
-  CHECK(eventually([&] { return lock("host2", *rival) == 0; }, std::chrono::seconds(60)));
+  CHECK(eventually([&] { return lock("host2", *rival) == 0; }, kRecovery));
 }

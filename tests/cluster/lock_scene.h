@@ -11,6 +11,13 @@
 
 namespace holdfast::testing {
 
+/// The longest that who tries all the time waits for the lock of a dead holder: twice the grace and
+/// one check, which has the connect time-out for the worst host; the rest is for a busy machine.
+inline constexpr std::chrono::seconds kGrace(1);
+inline constexpr std::chrono::seconds kLongestCheck(10);
+inline constexpr std::chrono::seconds kRecovery =
+    2 * kGrace + kLongestCheck + std::chrono::seconds(15);
+
 /// Three hosts, or others. The tools there ask other hosts through one engine, with a notifier that
 /// takes down what it is told.
 class LockScene {
@@ -39,8 +46,9 @@ class LockScene {
     return bed.run(host, words, options_);
   }
   Result lock_ssh(const std::string& host, const Words& words) const {
-    return run(host,
-               Words{"lock_ssh", "--grace-seconds", "1", "--on-check-fail", notifier()} + words);
+    return run(host, Words{"lock_ssh", "--grace-seconds", std::to_string(kGrace.count()),
+                           "--on-check-fail", notifier()} +
+                         words);
   }
   Result ssh_id(const std::string& host, const Words& words) const {
     return run(host, Words{"ssh_id", "--on-check-fail", notifier()} + words);
@@ -56,13 +64,14 @@ class LockScene {
     return holder;
   }
 
-  /// Another tries until it has the lock; says whether it got it.
-  bool gets(const std::string& host, const Guest& guest) const {
+  /// Another tries until it has the lock; says whether it got it in time.
+  bool gets(const std::string& host, const Guest& guest,
+            std::chrono::seconds limit = kRecovery) const {
     return eventually(
         [&] {
           return lock_ssh(host, {"lock", "lock", guest.pid()}).code == 0;
         },
-        std::chrono::seconds(60));
+        limit);
   }
 
   /// Others try until the notifier has run that many times, and get nothing.

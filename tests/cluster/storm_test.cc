@@ -49,7 +49,7 @@ class Storm {
   void settle() {
     for (int worker = 0; worker < kWorkers; ++worker) kill(worker);
     const auto heir = scene_.bed.sleeper("host1");
-    CHECK(scene_.gets("host1", *heir));
+    CHECK(scene_.gets("host1", *heir, seconds(60)));  // others died on their way as well
     look_for_recovery();
     CHECK(dead_holders_.empty());
     CHECK(scene_.lock_ssh("host1", {"unlock", "lock", heir->pid()}).code == 0);
