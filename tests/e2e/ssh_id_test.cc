@@ -50,6 +50,17 @@ TEST_CASE("ssh_id has no uid for a host without a full name", "[e2e]") {
   CHECK_THAT(result.err, Contains("no full name"));
 }
 
+TEST_CASE("ssh_id has no uid for a host without a boot time", "[e2e]") {
+  if (!is_root()) SKIP_TEST("needs root for a /proc/stat of its own");
+  const Session at;
+  const std::string rest = GENERATE("", "grep -v ^btime /proc/stat");
+  CAPTURE(rest);
+  at.must(rest + " > stat");
+  const Result result =
+      at.shell("unshare --mount sh -c 'mount --bind stat /proc/stat && ssh_id uid $$'");
+  check_failed(result, 12, "no boot time in /proc/stat");
+}
+
 TEST_CASE("ssh_id takes a uid apart", "[e2e]") {
   const std::string uid = "build7.example.org:4242:5000:1700000000";
   CHECK(run({"ssh_id", "pid", uid}) == Result{0, "4242\n", ""});
