@@ -16,7 +16,35 @@ void restart_server() {
   CHECK(run({"busybox", "sh", std::getenv("NFS_GUEST"), "restart"}).code == 0);
 }
 
+/// Of all hosts and of the server: they are one kernel.
+void lose_caches() {
+  CHECK(shell("sync; echo 3 > /proc/sys/vm/drop_caches").code == 0);
+}
+
 const LockerTool kFastLock = locker_tools().front();
+
+/// Of every tool: a lock that is held through it is held as before, and can be given up.
+void check_outlives(const std::string& name, void (*event)()) {
+  std::vector<std::unique_ptr<Holder>> holders;
+  for (const LockerTool& locker : locker_tools()) {
+    for (const std::size_t host : {0, 1}) {
+      holders.push_back(std::make_unique<Holder>(hosts()[host], locker, name + "." + locker.name));
+    }
+    CHECK(holders.end()[-2]->does("lock") == 0);
+  }
+  event();
+  for (std::size_t i = 0; i < holders.size(); i += 2) {
+    Holder& one = *holders[i];
+    Holder& two = *holders[i + 1];
+    INFO(one.leaf());
+    CHECK(two.does("lock") == 1);
+    CHECK(two.owner() == one.leaf());
+    CHECK(one.does("is_mine") == 0);
+    CHECK(one.does("unlock") == 0);
+    CHECK(two.does("lock") == 0);
+    CHECK(two.does("unlock") == 0);
+  }
+}
 
 }  // namespace
 
@@ -65,23 +93,9 @@ TEST_CASE("who cannot ask another host never frees what it holds", "[nfs][recove
 
 TEST_CASE("a lock outlives a restart of the server and can be given up afterwards",
           "[nfs][restart]") {
-  std::vector<std::unique_ptr<Holder>> holders;
-  for (const LockerTool& locker : locker_tools()) {
-    for (const std::size_t host : {0, 1}) {
-      holders.push_back(std::make_unique<Holder>(hosts()[host], locker, "outlives." + locker.name));
-    }
-    CHECK(holders.end()[-2]->does("lock") == 0);
-  }
-  restart_server();
-  for (std::size_t i = 0; i < holders.size(); i += 2) {
-    Holder& one = *holders[i];
-    Holder& two = *holders[i + 1];
-    INFO(one.leaf());
-    CHECK(two.does("lock") == 1);
-    CHECK(two.owner() == one.leaf());
-    CHECK(one.does("is_mine") == 0);
-    CHECK(one.does("unlock") == 0);
-    CHECK(two.does("lock") == 0);
-    CHECK(two.does("unlock") == 0);
-  }
+  check_outlives("restart", restart_server);
+}
+
+TEST_CASE("a lock outlives a loss of all caches and can be given up afterwards", "[nfs][caches]") {
+  check_outlives("caches", lose_caches);
 }
