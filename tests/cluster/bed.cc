@@ -122,12 +122,14 @@ Result Bed::run(const std::string& host, const Words& command, RunOptions option
   return testing::run(words("exec", Words{host} + command), with_tools(std::move(options)));
 }
 
-Result Bed::script(const std::string& host, const std::string& text) const {
-  return run(host, {"/bin/bash", "-c", text});
+Result Bed::script(const std::string& host, const std::string& text, RunOptions options) const {
+  return run(host, {"/bin/bash", "-c", text}, std::move(options));
 }
 
-std::unique_ptr<Guest> Bed::start(const std::string& host, const Words& command) const {
-  auto door = std::make_unique<Process>(words("exec", Words{host} + command), with_tools({}));
+std::unique_ptr<Guest> Bed::start(const std::string& host, const Words& command,
+                                  RunOptions options) const {
+  auto door = std::make_unique<Process>(words("exec", Words{host} + command),
+                                        with_tools(std::move(options)));
   return std::make_unique<Guest>(std::move(door));
 }
 

@@ -71,8 +71,9 @@ class Bed {
 
   /// Runs to the end, as root. The built tools are first in PATH.
   Result run(const std::string& host, const Words& words, RunOptions options = {}) const;
-  Result script(const std::string& host, const std::string& text) const;
-  std::unique_ptr<Guest> start(const std::string& host, const Words& words) const;
+  Result script(const std::string& host, const std::string& text, RunOptions options = {}) const;
+  std::unique_ptr<Guest> start(const std::string& host, const Words& words,
+                               RunOptions options = {}) const;
   std::unique_ptr<Guest> sleeper(const std::string& host) const { return start(host, kSleeper); }
 
   void cut(const std::string& host) const { must("cut", host); }

@@ -24,10 +24,12 @@ const Words kContender = {"/bin/bash", "-c",
 TEST_CASE("the lock of a killed process is recovered by exactly one of the other hosts",
           "[cluster]") {
   NEEDS_BED();
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
   auto holder = scene.hold("host1");
-  const auto second = scene.bed.start("host2", kContender);
-  const auto third = scene.bed.start("host3", kContender);
+  const auto second = scene.start("host2", kContender);
+  const auto third = scene.start("host3", kContender);
   const auto winners = [&] { return lines_of(read_file(scene.bed.shared("winners"))); };
   // both have asked by now, and were told that it lives
   REQUIRE(
@@ -54,7 +56,9 @@ TEST_CASE("the lock of a killed process is recovered by exactly one of the other
 
 TEST_CASE("within the grace nobody asks", "[cluster]") {
   NEEDS_BED();
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
   auto holder = scene.hold("host1");
   holder->kill();
   const auto rival = scene.bed.sleeper("host2");
@@ -70,8 +74,8 @@ TEST_CASE("within the grace nobody asks", "[cluster]") {
 
 TEST_CASE("a holder whose host is away is never taken for dead", "[cluster]") {
   NEEDS_BED();
-  const auto [engine, is_cut] =
-      GENERATE(table<std::string, bool>({{"libssh", true}, {"ssh", false}}));
+  const std::string engine = GENERATE("libssh", "ssh");
+  const bool is_cut = GENERATE(true, false);
   CAPTURE(engine, is_cut);
   LockScene scene(engine);
   const auto holder = scene.hold("host1");
@@ -105,8 +109,9 @@ TEST_CASE("the lock of a host that was restarted is recovered whatever is known 
   NEEDS_BED();
   const auto [recoverer, has_record] =
       GENERATE(table<std::string, bool>({{"host3", true}, {"host2", true}, {"host2", false}}));
-  CAPTURE(has_record, recoverer);
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine, has_record, recoverer);
+  const LockScene scene(engine);
   const auto holder = scene.hold("host1");
   if (!has_record) scene.forget_record();
   scene.bed.power_off("host1");
@@ -119,7 +124,9 @@ TEST_CASE("the lock of a host that was restarted is recovered whatever is known 
 TEST_CASE("a restarted host in a container leaves it to others to tell that it was restarted",
           "[cluster]") {
   NEEDS_BED();
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
   const auto holder = scene.hold("host1");
   scene.bed.power_off("host1");
   scene.bed.power_on("host1");
@@ -149,7 +156,9 @@ TEST_CASE("a host whose clock was stepped was not restarted", "[cluster]") {
 
 TEST_CASE("a stopped holder is alive", "[cluster]") {
   NEEDS_BED();
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
   const auto holder = scene.hold("host1");
   const auto rival = scene.bed.sleeper("host2");
   holder->signal(SIGSTOP);
@@ -179,7 +188,9 @@ TEST_CASE("a frozen host is waited for no longer than the time set and its holde
 
 TEST_CASE("hostpid_lock goes by an id helper of the user's own on every host", "[cluster]") {
   NEEDS_BED();
-  LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  LockScene scene(engine);
   const std::string helper = scene.bed.shared("my_id");
   write_file(helper, "#!/bin/sh\nexec ssh_id \"$@\"\n");
   boost::filesystem::permissions(helper, boost::filesystem::all_all);

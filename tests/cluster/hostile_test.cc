@@ -63,12 +63,14 @@ const std::string kMeetAll = R"sh(
 
 TEST_CASE("an owner's name is never run anywhere", "[cluster][H14]") {
   NEEDS_BED();
-  const LockScene scene;
+  const std::string engine = GENERATE("libssh", "ssh");
+  CAPTURE(engine);
+  const LockScene scene(engine);
   const Words names = hostile_names();
   std::string text;
   for (const std::string& name : names) text += name + '\0';
   write_file(scene.bed.shared("names"), text);
-  const Result met = scene.bed.script("host2", "NOTIFIER=" + scene.notifier() + kMeetAll);
+  const Result met = scene.script("host2", "NOTIFIER=" + scene.notifier() + kMeetAll);
   const Words codes = lines_of(met.out);
   REQUIRE(codes.size() == names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -79,7 +81,7 @@ TEST_CASE("an owner's name is never run anywhere", "[cluster][H14]") {
   CHECK(scene.notes().size() >= names.size());
 
   const Result all =
-      scene.bed.script("host2", R"sh(grep -zvP '\n' names | tr '\0' '\n' | ssh_id are_stale)sh");
+      scene.script("host2", R"sh(grep -zvP '\n' names | tr '\0' '\n' | ssh_id are_stale)sh");
   CHECK(all.code == 0);
   CHECK(all.out.find(" dead ") == std::string::npos);
   CHECK(scene.logins("host1.bed.test") == 0);

@@ -45,6 +45,12 @@ class LockScene {
   Result run(const std::string& host, const Words& words) const {
     return bed.run(host, words, options_);
   }
+  Result script(const std::string& host, const std::string& text) const {
+    return bed.script(host, text, options_);
+  }
+  std::unique_ptr<Guest> start(const std::string& host, const Words& words) const {
+    return bed.start(host, words, options_);
+  }
   Result lock_ssh(const std::string& host, const Words& words) const {
     return run(host, Words{"lock_ssh", "--grace-seconds", std::to_string(kGrace.count()),
                            "--on-check-fail", notifier()} +

@@ -35,9 +35,10 @@ const std::string kContained = R"sh(
 
 TEST_CASE("a process that got the number of a dead holder is not the holder", "[cluster]") {
   NEEDS_BED();
+  const std::string engine = GENERATE("libssh", "ssh");
   const bool has_record = GENERATE(true, false);
-  CAPTURE(has_record);
-  const LockScene scene;
+  CAPTURE(engine, has_record);
+  const LockScene scene(engine);
   auto holder = scene.hold("host1");
   if (!has_record) scene.forget_record();
   const std::string pid = holder->pid();
@@ -70,7 +71,7 @@ TEST_CASE("a holder in a container of the other host is never taken for dead", "
     CHECK(scene.lock_ssh("host2", {"--idhelper", word, "is_stale", "lock"}).code == 13);
     CHECK(scene.lock_ssh("host2", {"--idhelper", word, "lock_check", "lock", rival->pid()}).code ==
           1);
-    CHECK(scene.bed
+    CHECK(scene
               .run("host2", {"grace_lock", "ssh_id", "-s", word, "-s", "is_stale", "lock_check",
                              "lock", "rival"})
               .code == 1);
