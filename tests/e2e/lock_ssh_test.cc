@@ -119,6 +119,22 @@ TEST_CASE("lock_ssh puts its id helper in front of further words", "[e2e]") {
         20);
 }
 
+TEST_CASE("an id helper that is asked for its version calls nobody dead", "[e2e]") {
+  const Session at;
+  const Process holder(kSleeper);
+  const Process rival(kSleeper);
+  REQUIRE(at.run({"lock_ssh", "lock", "L", holder.pid_text()}).code == 0);
+  const std::string word = GENERATE("--version", "--help");
+  const std::string further = GENERATE("--info", "nonsense");
+  CAPTURE(word, further);
+  CHECK(at.run({"lock_ssh", "--idhelper", word, "--idhelper", further, "is_stale", "L"}).code ==
+        10);
+  CHECK(at.run({"lock_ssh", "--idhelper", word, "--idhelper", further, "lock_check", "L",
+                rival.pid_text()})
+            .code == 10);
+  CHECK(at.run({"lock_ssh", "is_mine", "L", holder.pid_text()}).code == 0);
+}
+
 TEST_CASE("lock_ssh says which process does not run and locks nothing", "[e2e][Q16]") {
   const Session at;
   const std::string given = GENERATE(as<std::string>(), kNoPid, "x", "host:1:2:3");

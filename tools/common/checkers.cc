@@ -31,6 +31,8 @@ std::unique_ptr<identity::SshId> make_ssh_id(const cli::Call& call,
   given.notifier.clear();
   std::vector<std::string> rest(words.begin() + 1, words.end());
   cli::take_options(kOptions, rest, given);
+  // as a program it would answer these with 0, which stands for "dead"
+  if (given.help || given.version) throw cli::UsageError("ssh_id is asked about ids, not for help");
   if (!rest.empty()) return nullptr;
   return std::make_unique<identity::SshId>(
       disk::posix(),
