@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "identity/checker.h"
 #include "lock/fast_lock.h"
+#include "policy/policy.h"
 #include "policy/recovery.h"
 
 namespace holdfast::policy {
@@ -17,27 +18,24 @@ namespace holdfast::policy {
 ///
 /// Decides:  nothing about exclusion, as Recovery.
 /// Killed:   as Recovery.
-class CheckPolicy {
+class CheckPolicy final : public Policy {
  public:
   CheckPolicy(lock::FastLock& lock, const identity::Checker& checker,
               const Clock& clock = real_clock(), const Log& log = silent_log())
       : lock_(lock), checker_(checker), clock_(clock), recovery_(lock, checker, log) {}
 
   /// One attempt; if refused and holders are dead, they are cleaned and there is one more.
-  lock::Answer lock(const Uid& id, const Record& record);
+  lock::Answer lock(const Uid& id, const Record& record) override;
 
   /// Gives it up, then cleans after the dead among those that are left: before it returns if the
   /// checker is cheap, else in a detached child.
-  lock::Answer unlock(const Uid& id);
+  lock::Answer unlock(const Uid& id) override;
 
   /// The holders, after dead ones were cleaned.
   std::vector<lock::Leaf> owner();
 
-  /// As Recovery::staleness.
-  std::optional<identity::Verdict> staleness() const { return recovery_.staleness(); }
-
-  /// FastLock::clean, after all dead ids were cleaned.
-  bool clean(std::chrono::seconds age);
+  std::optional<identity::Verdict> staleness() const override { return recovery_.staleness(); }
+  bool clean(std::chrono::seconds age) override;
 
  private:
   void sweep(std::chrono::seconds age);

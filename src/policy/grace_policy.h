@@ -10,6 +10,7 @@
 #include "identity/checker.h"
 #include "lock/fast_lock.h"
 #include "policy/detach.h"
+#include "policy/policy.h"
 #include "policy/recovery.h"
 
 namespace holdfast::policy {
@@ -42,7 +43,7 @@ struct Means {
 /// Decides:  nothing about exclusion, as Recovery.
 /// Killed:   as Recovery; a mark that was dated for a check which never came delays the next one
 ///           by a grace.
-class GracePolicy {
+class GracePolicy final : public Policy {
  public:
   using Grace = std::optional<std::chrono::seconds>;
 
@@ -55,19 +56,18 @@ class GracePolicy {
         means_(std::move(means)),
         recovery_(lock, checker, log) {}
 
-  lock::Answer lock(const Uid& id, const Record& record);
+  lock::Answer lock(const Uid& id, const Record& record) override;
 
   /// As lock, but a refused attempt has `aloud` asked about the holders whatever their grace,
   /// cleans the dead, and tries once more. (`aloud` is the checker whose output the caller sees.)
   lock::Answer lock_check(const Uid& id, const Record& record, const identity::Checker& aloud);
 
-  lock::Answer unlock(const Uid& id);
+  lock::Answer unlock(const Uid& id) override;
 
-  /// As Recovery::staleness.
-  std::optional<identity::Verdict> staleness() const { return recovery_.staleness(); }
+  std::optional<identity::Verdict> staleness() const override { return recovery_.staleness(); }
 
-  /// FastLock::clean, after all dead ids were cleaned, whatever their grace.
-  bool clean(std::chrono::seconds age);
+  /// Asks about everybody, whatever their grace.
+  bool clean(std::chrono::seconds age) override;
 
  private:
   lock::Answer followed_up(const Uid& id, lock::Answer answer);

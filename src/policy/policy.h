@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "identity/checker.h"
+#include "lock/fast_lock.h"
+
+namespace holdfast::policy {
+
+/// When those who use a lock are asked about: what locks of several parts are built from, whatever
+/// their ids are.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  /// One attempt, with what this policy does about dead holders.
+  virtual lock::Answer lock(const Uid& id, const Record& record) = 0;
+
+  /// Gives it up, and sees to it that the dead among those who are left get cleaned.
+  virtual lock::Answer unlock(const Uid& id) = 0;
+
+  /// As Recovery::staleness.
+  virtual std::optional<identity::Verdict> staleness() const = 0;
+
+  /// FastLock::clean, after all dead ids were cleaned.
+  virtual bool clean(std::chrono::seconds age) = 0;
+};
+
+/// How a user's locks are recovered: who tells the dead from the living, and how dear that is.
+struct Rules {
+  const identity::Checker& checker;
+  /// Dear checks: how long an id is left in peace between two of them. None: checks are cheap.
+  std::optional<std::chrono::seconds> grace{};
+  const Clock& clock = real_clock();
+  const Log& log = silent_log();
+};
+
+/// A GracePolicy if the rules have a grace, else a CheckPolicy.
+std::unique_ptr<Policy> policy_for(lock::FastLock& lock, const Rules& rules);
+
+}  // namespace holdfast::policy
