@@ -2,6 +2,26 @@
 
 namespace holdfast::disk {
 
+std::error_code make_dirs(Disk& disk, const Path& path) {
+  const std::error_code ec = disk.make_dir(path);
+  if (ec != std::errc::no_such_file_or_directory) return ec;
+  std::vector<Path> missing;
+  for (Path parent = path.parent_path(); !parent.empty(); parent = parent.parent_path()) {
+    const std::error_code made = disk.make_dir(parent);
+    if (made == std::errc::no_such_file_or_directory) {
+      missing.push_back(parent);
+    } else if (made && made != std::errc::file_exists) {
+      return made;
+    } else {
+      break;
+    }
+  }
+  for (auto parent = missing.rbegin(); parent != missing.rend(); ++parent) {
+    (void)disk.make_dir(*parent);  // the next one tells
+  }
+  return disk.make_dir(path);
+}
+
 std::vector<Content> read_files(Disk& disk, std::initializer_list<Path> paths) {
   std::vector<Content> contents;
   std::vector<Handle> handles;

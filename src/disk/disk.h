@@ -30,6 +30,12 @@ struct At {
 
 enum class Kind { file, dir, symlink, other };
 
+/// One name of a listing, and what it is.
+struct Entry {
+  std::string name;
+  Kind kind = Kind::other;
+};
+
 struct Status {
   Kind kind = Kind::other;
   std::uint64_t device = 0;
@@ -55,6 +61,7 @@ class Disk {
   virtual std::error_code unlink(const At& at) = 0;
   virtual std::error_code rename(const At& from, const At& to) = 0;  ///< rename(2), never a copy
   virtual std::error_code create(const At& at, Handle& file) = 0;    ///< a new file, or EEXIST
+  virtual std::error_code symlink(const std::string& target, const At& at) = 0;  ///< likewise
   virtual std::error_code write(Handle& file, std::string_view text) = 0;
   virtual std::error_code close(
       Handle& file) = 0;  ///< the last word of a network filesystem on what was written
@@ -67,12 +74,16 @@ class Disk {
   /// The whole file; EFBIG if it has more than `limit` bytes.
   virtual std::error_code read(Handle& file, std::string& text, std::size_t limit) = 0;
   virtual std::error_code list(const At& at, std::vector<std::string>& names) = 0;
+  virtual std::error_code list_kinds(const At& at, std::vector<Entry>& entries) = 0;
   virtual std::error_code status(const At& at, Status& status) = 0;
   virtual std::error_code read_link(const At& at, std::string& target) = 0;
 };
 
 /// The real one.
 Disk& posix();
+
+/// mkdir -p. Tries the deepest first: mostly its parents are there.
+std::error_code make_dirs(Disk& disk, const Path& path);
 
 /// More than any file of procfs that we read, /proc/stat of the largest machines included.
 inline constexpr std::size_t kSmallFile = 4 << 20;

@@ -66,6 +66,9 @@ class PosixDisk final : public Disk {
   std::error_code create(const At& at, Handle& file) override {
     return open(at, O_WRONLY | O_CREAT | O_EXCL, file);
   }
+  std::error_code symlink(const std::string& target, const At& at) override {
+    return ok_or_errno(symlinkat(target.c_str(), fd_of(at), at.name.c_str()));
+  }
   std::error_code write(Handle& file, std::string_view text) override {
     ssize_t written = 0;
     do {
@@ -100,27 +103,18 @@ class PosixDisk final : public Disk {
     return {};
   }
   std::error_code list(const At& at, std::vector<std::string>& names) override {
-    Handle dir;
-    if (const std::error_code ec = open(at, O_RDONLY | O_DIRECTORY, dir)) return ec;
-    DIR* stream = fdopendir(dir.fd());
-    if (!stream) return last_error();
-    dir.release();  // closedir closes it
-    errno = 0;
-    while (const dirent* entry = readdir(stream)) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
-    const std::error_code ec = errno ? last_error() : std::error_code{};
-    closedir(stream);
-    return ec;
+    return for_each_entry(
+        at, [&](int, const dirent& entry) { names.emplace_back(std::string_view(entry.d_name)); });
+  }
+  std::error_code list_kinds(const At& at, std::vector<Entry>& entries) override {
+    return for_each_entry(at, [&](int dir, const dirent& entry) {
+      entries.push_back({entry.d_name, kind_of(dir, entry)});
+    });
   }
   std::error_code status(const At& at, Status& status) override {
     struct stat st {};
     if (fstatat(fd_of(at), at.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return last_error();
-    status.kind = S_ISREG(st.st_mode)   ? Kind::file
-                  : S_ISDIR(st.st_mode) ? Kind::dir
-                  : S_ISLNK(st.st_mode) ? Kind::symlink
-                                        : Kind::other;
+    status.kind = kind_of(st.st_mode);
     status.device = st.st_dev;
     status.inode = st.st_ino;
     status.modified = std::chrono::system_clock::time_point(
@@ -138,6 +132,39 @@ class PosixDisk final : public Disk {
   }
 
  private:
+  static Kind kind_of(mode_t mode) {
+    return S_ISREG(mode)   ? Kind::file
+           : S_ISDIR(mode) ? Kind::dir
+           : S_ISLNK(mode) ? Kind::symlink
+                           : Kind::other;
+  }
+  /// As the listing has it, or else as it is: not every filesystem tells. What is gone by then is
+  /// `other`.
+  static Kind kind_of(int dir, const dirent& entry) {
+    struct stat st {};
+    if (entry.d_type != DT_UNKNOWN) return kind_of(DTTOIF(entry.d_type));
+    const bool is_there = fstatat(dir, entry.d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return is_there ? kind_of(st.st_mode) : Kind::other;
+  }
+
+  template <class Take>
+  static std::error_code for_each_entry(const At& at, Take take) {
+    Handle dir;
+    if (const std::error_code ec = open(at, O_RDONLY | O_DIRECTORY, dir)) return ec;
+    DIR* stream = fdopendir(dir.fd());
+    if (!stream) return last_error();
+    const int fd = dir.release();  // closedir closes it
+    errno = 0;
+    while (const dirent* entry = readdir(stream)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") take(fd, *entry);
+      errno = 0;
+    }
+    const std::error_code ec = errno ? last_error() : std::error_code{};
+    closedir(stream);
+    return ec;
+  }
+
   static std::error_code open(const At& at, int flags, Handle& out) {
     flags |= O_NOFOLLOW | O_CLOEXEC;
     int fd = -1;

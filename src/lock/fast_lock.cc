@@ -6,6 +6,8 @@
 #include <array>
 #include <initializer_list>
 
+#include "base/text.h"
+
 namespace holdfast::lock {
 
 using disk::At;
@@ -63,6 +65,22 @@ std::error_code first_cause(std::initializer_list<std::error_code> steps) {
   return std::data(steps)[steps.size() - 1];
 }
 
+bool is_shared(const disk::Entry& leaf) {
+  return leaf.kind == disk::Kind::symlink;
+}
+
+constexpr std::string_view kShared = "shared";
+
+/// What a shared leaf says: the word, and the record without its newline.
+std::string shared_target(const Record& record) {
+  return std::string(kShared) + " " + without_newline(to_line(record));
+}
+
+std::optional<Record> record_of_target(std::string_view target) {
+  if (!target.starts_with(kShared)) return std::nullopt;
+  return parse_record(target.substr(kShared.size()));
+}
+
 bool contains(const std::vector<std::string>& names, const Uid& id) {
   return std::find(names.begin(), names.end(), id.str()) != names.end();
 }
@@ -104,12 +122,12 @@ Answer FastLock::held(const Proposal& p) {
 FastLock::FastLock(disk::Disk& disk, const Path& lock, const Log& log)
     : disk_(disk), at_(lock), log_(log) {}
 
-Answer FastLock::lock(const Uid& id, Record record) {
+Answer FastLock::lock(const Uid& id, Record record, Mode mode) {
   Answer answer{Outcome::failed, {}};
   bool again = true;
   for (int tries = 0; again && tries < kRetryLimit; ++tries) {
     record.nonce = fresh_nonce();
-    answer = attempt(id, record, again);
+    answer = mode == Mode::shared ? join(id, record, again) : attempt(id, record, again);
   }
   if (answer.outcome == Outcome::held) log_.info("{} locked by {}", path().native(), id.str());
   return answer;
@@ -134,6 +152,172 @@ Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
   return answer;
 }
 
+/// One attempt at a shared hold.
+Answer FastLock::join(const Uid& id, const Record& record, bool& again) {
+  again = false;
+  Handle owner;
+  std::vector<disk::Entry> leaves;
+  const auto cannot = [&](const char* what, const Path& where, std::error_code ec) {
+    again = is_passing(ec);
+    tidy();
+    return Answer{Outcome::failed, what + where.native() + ": " + explain(ec)};
+  };
+  if (const auto ec = open_owner(owner)) return cannot("cannot make ", at_.owner(), ec);
+  if (const auto ec = list_leaves(Layout::itself(owner), leaves)) {
+    return cannot("cannot look into ", at_.owner(), ec);
+  }
+  // only advice, but it keeps our leaf from the side of an exclusive one, where a shell holder that
+  // asks "is it mine" would stumble over it
+  const Answer is_held{Outcome::already_mine, path().native() + " already locked by " + id.str()};
+  for (const disk::Entry& leaf : leaves) {
+    if (leaf.name == id.str()) return is_held;
+  }
+  if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) return {Outcome::contended, {}};
+  const std::error_code made = disk_.symlink(shared_target(record), Layout::leaf(owner, id));
+  if (made) {  // its reply may have been lost
+    const auto leaf = read_leaf(Layout::leaf(owner, id), id.str());
+    if (!leaf) return cannot("cannot make ", at_.leaf(id), made);
+    if (!leaf->record || leaf->record->nonce != record.nonce) return is_held;
+  }
+  return look_around(owner, id, record, again);
+}
+
+/// Our leaf is in: who was there before?
+Answer FastLock::look_around(const Handle& owner, const Uid& id, const Record& record,
+                             bool& again) {
+  std::vector<disk::Entry> leaves;
+  if (const auto ec = list_leaves(Layout::itself(owner), leaves)) {
+    return back_out(
+        id, {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + ec.message()});
+  }
+  const bool is_there = std::any_of(leaves.begin(), leaves.end(), [&](const disk::Entry& leaf) {
+    return leaf.name == id.str() && is_shared(leaf);
+  });
+  if (!is_there) {  // somebody removed it already
+    again = true;
+    return {Outcome::contended, {}};
+  }
+  if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) {
+    return back_out(id, {Outcome::contended, {}});
+  }
+  return {Outcome::held, {}, leaves.size() == 1, record.nonce};
+}
+
+/// Takes our shared leaf back after a no.
+Answer FastLock::back_out(const Uid& id, Answer answer) {
+  if (const auto ec = release(id)) {
+    return {Outcome::failed, "cannot remove " + at_.leaf(id).native() + ": " + explain(ec) +
+                                 ": the lock may be held by " + id.str()};
+  }
+  tidy();
+  return answer;
+}
+
+/// Removes the folders that became empty.
+void FastLock::tidy() {
+  (void)disk_.remove_dir(at_.owner());  // others may be in
+  (void)disk_.remove_dir(at_.lock());
+}
+
+std::error_code FastLock::open_owner(Handle& owner) {
+  std::error_code ec = disk_.open_dir(at_.owner(), owner);
+  if (ec != std::errc::no_such_file_or_directory) return ec;
+  const std::error_code lock_made = disk::make_dirs(disk_, at_.lock());
+  const std::error_code owner_made = disk_.make_dir(at_.owner());
+  ec = disk_.open_dir(at_.owner(), owner);
+  return ec ? first_cause({lock_made, owner_made, ec}) : ec;
+}
+
+Answer FastLock::upgrade(const Uid& id, Record record) {
+  Answer answer = change(id, record, Mode::exclusive);
+  if (answer.outcome != Outcome::held) return answer;
+  std::vector<disk::Entry> leaves;
+  if (const auto ec = list_leaves(at_.owner(), leaves)) {
+    return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + ec.message()};
+  }
+  std::erase_if(leaves, [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
+  if (leaves.empty()) {
+    log_.info("{} upgraded by {}", path().native(), id.str());
+    return answer;
+  }
+  const bool is_second = std::any_of(leaves.begin(), leaves.end(), [&](const disk::Entry& leaf) {
+    return !is_shared(leaf) && leaf.name < id.str();
+  });
+  if (!is_second) return {Outcome::contended, {}, false, answer.nonce};
+  answer = downgrade(id, record);
+  if (answer.outcome != Outcome::held) return answer;
+  return {Outcome::deadlock,
+          path().native() + " is about to be upgraded by another, who goes first", false,
+          answer.nonce};
+}
+
+Answer FastLock::downgrade(const Uid& id, Record record) {
+  Answer answer = change(id, record, Mode::shared);
+  if (answer.outcome == Outcome::held) log_.info("{} downgraded by {}", path().native(), id.str());
+  return answer;
+}
+
+/// Puts a leaf of that mode in the place of the own one. The hold keeps its nonce.
+Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
+  Answer answer{Outcome::failed, {}};
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    Handle owner;
+    const std::error_code looked = disk_.open_dir(at_.owner(), owner);
+    if (looked && !is_nothing(looked)) {
+      return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(looked)};
+    }
+    const auto own = looked ? std::nullopt : read_leaf(Layout::leaf(owner, id), id.str());
+    if (!own) return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+    record.nonce = own->record ? own->record->nonce : fresh_nonce();
+    if (own->mode == mode) return {Outcome::held, {}, false, record.nonce};
+    Handle build;
+    Handle scratch;
+    (void)disk_.make_dir(at_.build());
+    std::error_code ec = disk_.open_dir(at_.build(), build);
+    if (!ec) (void)disk_.make_dir(Layout::scratch(build, id));
+    if (!ec) ec = disk_.open_dir(Layout::scratch(build, id), scratch);
+    if (!ec) ec = write_replacement(scratch, record, mode);
+    answer = {Outcome::failed,
+              "cannot make a leaf for " + at_.leaf(id).native() + ": " + explain(ec)};
+    if (!ec) answer = move_replacement(scratch, owner, id, record, mode);
+    if (scratch.is_open()) {
+      (void)disk_.unlink(Layout::replacement(scratch));
+      (void)disk_.remove_dir(Layout::scratch(build, id));
+    }
+    if (build.is_open()) (void)disk_.remove_dir(Layout::build_itself(build));
+    if (answer.outcome == Outcome::held || (ec && !is_passing(ec))) break;
+  }
+  return answer;
+}
+
+std::error_code FastLock::write_replacement(const Handle& scratch, const Record& record,
+                                            Mode mode) {
+  (void)disk_.unlink(Layout::replacement(scratch));  // of a change that was killed
+  if (mode == Mode::shared) {
+    return disk_.symlink(shared_target(record), Layout::replacement(scratch));
+  }
+  Handle leaf;
+  std::error_code ec = disk_.create(Layout::replacement(scratch), leaf);
+  if (!ec) ec = disk_.write(leaf, to_line(record));
+  if (leaf.is_open()) {
+    const std::error_code closed = disk_.close(leaf);
+    if (!ec) ec = closed;
+  }
+  return ec;
+}
+
+/// The step that changes the mode. Its reply is only a hint.
+Answer FastLock::move_replacement(const Handle& scratch, const Handle& owner, const Uid& id,
+                                  const Record& record, Mode mode) {
+  const std::error_code moved = disk_.rename(Layout::replacement(scratch), Layout::leaf(owner, id));
+  const auto now = read_leaf(Layout::leaf(owner, id), id.str());
+  if (now && now->mode == mode && now->record && now->record->nonce == record.nonce) {
+    return {Outcome::held, {}, false, record.nonce};
+  }
+  return {Outcome::failed, "cannot change the mode of " + at_.leaf(id).native() + ": " +
+                               (moved ? explain(moved) : std::string("it was removed"))};
+}
+
 /// The folders, then the leaf. A mkdir is not believed: the open that follows decides, and the
 /// mkdir's error is only the reason given when that fails.
 std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& again) {
@@ -141,7 +325,7 @@ std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& a
     again = is_passing(ec);
     return Answer{Outcome::failed, "cannot make " + folder.native() + ": " + explain(ec)};
   };
-  const std::error_code lock_made = make_lock_dir();
+  const std::error_code lock_made = disk::make_dirs(disk_, at_.lock());
   const std::error_code build_made = disk_.make_dir(at_.build());
   if (const auto ec = disk_.open_dir(at_.build(), p.build)) {
     return cannot(at_.build(), first_cause({lock_made, build_made, ec}));
@@ -220,7 +404,7 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
       names.begin(), names.end(), [](const std::string& name) { return !Layout::is_silly(name); });
   if (silly != names.begin()) {
     names.erase(silly, names.end());
-    if (names.size() == 1) return {Outcome::contended, {}};
+    if (names.size() == 1 || is_shared_by_all()) return {Outcome::contended, {}};
     std::string why = path().native() + " has " + std::to_string(names.size()) + " owners:";
     for (const std::string& name : names) why += " " + name;
     return {Outcome::contended, why};
@@ -298,29 +482,10 @@ FastLock::Found FastLock::find(Proposal& p) const {
     }
     if (ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory)
       return Found::nobody;
+    if (ec == std::errc::too_many_symbolic_link_levels) return Found::same_id;  // shared
     if (!is_stale_handle(ec)) break;
   }
   return Found::unreadable;
-}
-
-std::error_code FastLock::make_lock_dir() {
-  const std::error_code ec = disk_.make_dir(at_.lock());
-  if (ec != std::errc::no_such_file_or_directory) return ec;
-  std::vector<Path> missing;
-  for (Path parent = at_.lock().parent_path(); !parent.empty(); parent = parent.parent_path()) {
-    const std::error_code made = disk_.make_dir(parent);
-    if (made == std::errc::no_such_file_or_directory) {
-      missing.push_back(parent);
-    } else if (made && made != std::errc::file_exists) {
-      return made;
-    } else {
-      break;
-    }
-  }
-  for (auto parent = missing.rbegin(); parent != missing.rend(); ++parent) {
-    (void)disk_.make_dir(*parent);  // the next one tells
-  }
-  return disk_.make_dir(at_.lock());
 }
 
 /// Moves the proposal of an id out of the way, whole, and only then takes it apart.
@@ -460,11 +625,31 @@ std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) c
   Handle file;
   std::string text;
   std::error_code ec = disk_.open_file(at, file);
+  if (ec == std::errc::too_many_symbolic_link_levels) {
+    ec = disk_.read_link(at, text);
+    if (!ec) return Leaf{Uid::found(name), record_of_target(text), true, Mode::shared};
+    if (ec == std::errc::invalid_argument) ec = disk_.open_file(at, file);  // upgraded just now
+  }
   if (ec == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!ec) ec = disk_.read(file, text, kLongestLeaf);
   leaf.is_readable = !ec || ec == std::errc::is_a_directory;
   if (!ec) leaf.record = parse_record(text);
   return leaf;
+}
+
+std::optional<Mode> FastLock::mode(const Uid& id) const {
+  std::vector<disk::Entry> leaves;
+  const std::error_code ec = list_leaves(at_.owner(), leaves);
+  if (ec && !is_nothing(ec)) throw std::system_error(ec, "cannot look into " + path().native());
+  const auto own = std::find_if(leaves.begin(), leaves.end(),
+                                [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
+  if (own == leaves.end()) return std::nullopt;
+  return leaves.size() == 1 && !is_shared(*own) ? Mode::exclusive : Mode::shared;
+}
+
+bool FastLock::is_shared_by_all() const {
+  std::vector<disk::Entry> leaves;
+  return !list_leaves(at_.owner(), leaves) && std::all_of(leaves.begin(), leaves.end(), is_shared);
 }
 
 bool FastLock::is_mine(const Uid& id, const std::string& nonce) const {
@@ -497,8 +682,7 @@ void FastLock::clean_stale_ids(std::span<const Uid> ids) {
     log_.debug("cleaning stale id {}", id.str());
     if (is_owner(id)) (void)release(id);  // what stays, the next cleaner finds
   }
-  (void)disk_.remove_dir(at_.owner());
-  (void)disk_.remove_dir(at_.lock());
+  tidy();
 }
 
 void FastLock::clean_stale(std::span<const Leaf> leaves) {
@@ -521,6 +705,7 @@ void FastLock::clean_proposal(const Handle& build, const Uid& id) {
   Handle scratch;
   if (disk_.open_dir(Layout::scratch(build, id), scratch)) return;
   discard(build, scratch, id);
+  (void)disk_.unlink(Layout::replacement(scratch));
   (void)disk_.remove_dir(Layout::scratch(build, id));  // its task may have come back to life
 }
 
@@ -588,6 +773,18 @@ std::error_code FastLock::list(const At& at, std::vector<std::string>& names) co
     if (!is_stale_handle(ec)) break;
   }
   std::sort(names.begin(), names.end());
+  return ec;
+}
+
+/// The leaves in owner/, with their kinds; what NFS keeps there is none.
+std::error_code FastLock::list_leaves(const At& owner, std::vector<disk::Entry>& leaves) const {
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    leaves.clear();
+    ec = disk_.list_kinds(owner, leaves);
+    if (!is_stale_handle(ec)) break;
+  }
+  std::erase_if(leaves, [](const disk::Entry& leaf) { return Layout::is_silly(leaf.name); });
   return ec;
 }
 

@@ -15,6 +15,9 @@
 
 namespace holdfast::lock {
 
+/// How a lock is held: by one id alone, or by several that all agreed to share.
+enum class Mode { exclusive, shared };
+
 enum class Outcome {
   held,          ///< lock: it is ours now
   released,      ///< unlock: it was ours and no longer is
@@ -23,6 +26,7 @@ enum class Outcome {
   not_mine,      ///< unlock: this id does not have it
   failed,        ///< the world said no; `why` has its reason, and what of ours may be left
   cross_device,  ///< lock: build/ and owner/ are on two filesystems, no atomic rename
+  deadlock,      ///< upgrade: another shared holder wants the same, and goes first
 };
 
 struct Answer {
@@ -38,6 +42,7 @@ struct Leaf {
   Uid id;
   std::optional<Record> record;
   bool is_readable = true;  ///< no: there may be a record that we may not or cannot read
+  Mode mode = Mode::exclusive;
 };
 
 /// What a leaf is made of. Readers and cleaners accept both.
@@ -53,13 +58,21 @@ enum class LeafKind {
 ///           return code: after the rename, done or refused, lock() opens owner/<id> and holds if
 ///           and only if it finds the nonce of this very attempt there. So a lost reply, an emptied
 ///           proposal and a second task under the same id all get the true answer.
+/// Shared:   a shared hold is a symlink owner/<id>, made there by one symlink() and believed after
+///           one look: while it is in owner/, that folder can neither be removed nor replaced, so
+///           the look sees every leaf that was there before. An exclusive one among them: the own
+///           leaf goes again, refused. None: held, since from then on no rename onto owner/ works.
+/// Change:   upgrade() and downgrade() rename another leaf over the own one, which keeps the hold
+///           all the time. An upgraded leaf alone in owner/ is exclusive; beside others it keeps
+///           new ones out until they are gone. Of two that upgrade the smaller id goes first.
 /// Proposal: belongs to the attempt that made its owner folder. It leaves by a rename, whole: onto
 ///           owner/ or to build/.gone.<unique>. It is never emptied in place, because an unlink
 ///           that was on its way when the folder moved onto owner/ would remove the leaf of a live
 ///           holder.
 /// Killed:   before the rename, build/<id> stays and harms nobody; after it, the lock is held by a
 ///           dead id until a policy cleans that id; in unlock(), an empty owner/ stays, which the
-///           next rename replaces.
+///           next rename replaces. Before the look of a shared lock: a leaf that keeps writers out
+///           until its id is cleaned. In a change: the old leaf or the new one, never none.
 /// Owns:     nothing between calls; two FastLocks on one path are two contenders.
 /// Threads:  const calls from anywhere; others from one thread at a time.
 class FastLock {
@@ -71,7 +84,15 @@ class FastLock {
 
   /// One attempt. Missing parents of the lock are made; `record` goes into the leaf with a fresh
   /// nonce. Refused or failed, it leaves nothing behind.
-  Answer lock(const Uid& id, Record record);
+  Answer lock(const Uid& id, Record record, Mode mode = Mode::exclusive);
+
+  /// Of a shared hold, which stays meanwhile. held: it is exclusive now. contended: others share
+  /// it; new ones are kept out, so ask again, or downgrade() to give up. deadlock: another one that
+  /// shares it upgrades and goes first; this hold is shared as before. not_mine: there is none.
+  Answer upgrade(const Uid& id, Record record);
+
+  /// Of an exclusive hold, or an upgrade that is not wanted any more: it is shared from now on.
+  Answer downgrade(const Uid& id, Record record);
 
   /// Gives up what `id` holds, then removes the folders that became empty. With a nonce: only if it
   /// is that hold.
@@ -82,6 +103,9 @@ class FastLock {
   /// Who holds it, sorted by id, with their records.
   std::vector<Leaf> owner(std::error_code& ec) const;
   std::vector<Leaf> owner() const;
+
+  /// How `id` holds it, nothing if it does not. Of several holders none is exclusive.
+  std::optional<Mode> mode(const Uid& id) const;
 
   /// Held by `id`, and by nobody else. With a nonce: by that hold.
   bool is_mine(const Uid& id, const std::string& nonce = {}) const;
@@ -121,13 +145,21 @@ class FastLock {
   enum class Found { mine, same_id, nobody, unreadable };
 
   Answer attempt(const Uid& id, const Record& record, bool& again);
+  Answer join(const Uid& id, const Record& record, bool& again);
+  Answer look_around(const disk::Handle& owner, const Uid& id, const Record& record, bool& again);
+  Answer back_out(const Uid& id, Answer answer);
+  void tidy();
+  std::error_code open_owner(disk::Handle& owner);
+  Answer change(const Uid& id, Record& record, Mode mode);
+  std::error_code write_replacement(const disk::Handle& scratch, const Record& record, Mode mode);
+  Answer move_replacement(const disk::Handle& scratch, const disk::Handle& owner, const Uid& id,
+                          const Record& record, Mode mode);
   std::optional<Answer> build(Proposal& proposal, const Record& record, bool& again);
   std::optional<Answer> write_leaf(Proposal& proposal, const Record& record, bool& again);
   Answer settle(Proposal& proposal, std::error_code moved, bool& again);
   Answer withdraw(Proposal& proposal, Answer answer);
   Found find(Proposal& proposal) const;
 
-  std::error_code make_lock_dir();
   void discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
   void purge(const disk::At& folder, const Uid* likely);
   std::error_code remove_leaf(const disk::Handle& dir, const std::string& name);
@@ -139,10 +171,12 @@ class FastLock {
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
   std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;
   std::error_code list(const disk::At& at, std::vector<std::string>& names) const;
+  std::error_code list_leaves(const disk::At& owner, std::vector<disk::Entry>& leaves) const;
   bool look_into(const disk::Path& folder) const;
   std::vector<std::string> must_list(const disk::At& at) const;
   std::vector<std::string> names_in(const disk::At& at) const;
   bool is_owner(const Uid& id) const;
+  bool is_shared_by_all() const;
   std::string explain(std::error_code ec) const;
 
   disk::Disk& disk_;

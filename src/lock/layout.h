@@ -9,10 +9,14 @@ namespace holdfast::lock {
 
 /// Every name inside a lock directory; holdfast-layout(5) is its page. Nothing else spells one.
 ///
-///     LOCK/owner/<id>                held by <id>
+///     LOCK/owner/<id>                held by <id>: a symlink is one shared hold of several,
+///                                    anything else holds alone
 ///     LOCK/build/<id>/owner/<id>     a proposal of <id>
+///     LOCK/build/<id>/leaf           the leaf by which <id> changes the mode of its hold
 ///     LOCK/build/.gone.<unique>      a proposal on its way out
 ///     LOCK/in_use/<id>/              grace policy: time of the last sign of life or the last check
+///     LOCK/.queue/new.<id>           somebody who is about to get in line
+///     LOCK/.queue/<number>.<m>.<id>  a place in line: 10 digits, m is r or w
 class Layout {
  public:
   explicit Layout(const disk::Path& lock) : lock_(without_slashes(lock)) {}
@@ -24,6 +28,7 @@ class Layout {
   disk::Path owner() const { return lock_ / kOwner; }
   disk::Path build() const { return lock_ / kBuild; }
   disk::Path in_use() const { return lock_ / kInUse; }
+  disk::Path queue() const { return lock_ / kQueue; }
 
   // Whole paths, for messages: what is done there is done below a handle.
   disk::Path leaf(const Uid& id) const { return owner() / id.str(); }
@@ -48,6 +53,17 @@ class Layout {
     return {scratch, std::string(kOwner) + "/" + id.str()};
   }
 
+  static disk::At replacement(const disk::Handle& scratch) { return {scratch, kLeaf}; }
+
+  // Below a handle on owner/.
+  static disk::At leaf(const disk::Handle& owner, const Uid& id) { return {owner, id.str()}; }
+  static disk::At itself(const disk::Handle& dir) { return {dir, "."}; }
+
+  // Below a handle on .queue/.
+  static disk::At newcomer(const disk::Handle& queue, const Uid& id) {
+    return {queue, "new." + id.str()};
+  }
+
   // Below a handle on in_use/.
   static disk::At mark(const disk::Handle& in_use, const Uid& id) { return {in_use, id.str()}; }
 
@@ -60,6 +76,8 @@ class Layout {
   static constexpr const char* kBuild = "build";
   static constexpr const char* kInUse = "in_use";
   static constexpr const char* kGone = ".gone.";
+  static constexpr const char* kLeaf = "leaf";
+  static constexpr const char* kQueue = ".queue";
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
   /// end.

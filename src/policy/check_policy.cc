@@ -12,11 +12,11 @@ using lock::Answer;
 using lock::Leaf;
 using lock::Outcome;
 
-Answer CheckPolicy::lock(const Uid& id, const Record& record) {
-  Answer answer = lock_.lock(id, record);
+Answer CheckPolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
+  Answer answer = lock_.lock(id, record, mode);
   const bool is_held =
       answer.outcome == Outcome::contended || answer.outcome == Outcome::already_mine;
-  if (is_held && !recovery_.clean_stale_owner().empty()) answer = lock_.lock(id, record);
+  if (is_held && !recovery_.clean_stale_owner().empty()) answer = lock_.lock(id, record, mode);
   return answer;
 }
 

@@ -25,7 +25,8 @@ class CheckPolicy final : public Policy {
       : lock_(lock), checker_(checker), clock_(clock), recovery_(lock, checker, log) {}
 
   /// One attempt; if refused and holders are dead, they are cleaned and there is one more.
-  lock::Answer lock(const Uid& id, const Record& record) override;
+  lock::Answer lock(const Uid& id, const Record& record,
+                    lock::Mode mode = lock::Mode::exclusive) override;
 
   /// Gives it up, then cleans after the dead among those that are left: before it returns if the
   /// checker is cheap, else in a detached child.

@@ -32,8 +32,8 @@ void pause_at_random(std::chrono::seconds grace) {
   std::this_thread::sleep_for(std::chrono::seconds(below(random) / 2));
 }
 
-Answer GracePolicy::lock(const Uid& id, const Record& record) {
-  return followed_up(id, lock_.lock(id, record));
+Answer GracePolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
+  return followed_up(id, lock_.lock(id, record, mode));
 }
 
 Answer GracePolicy::lock_check(const Uid& id, const Record& record,

@@ -56,7 +56,8 @@ class GracePolicy final : public Policy {
         means_(std::move(means)),
         recovery_(lock, checker, log) {}
 
-  lock::Answer lock(const Uid& id, const Record& record) override;
+  lock::Answer lock(const Uid& id, const Record& record,
+                    lock::Mode mode = lock::Mode::exclusive) override;
 
   /// As lock, but a refused attempt has `aloud` asked about the holders whatever their grace,
   /// cleans the dead, and tries once more. (`aloud` is the checker whose output the caller sees.)

@@ -18,7 +18,8 @@ class Policy {
   virtual ~Policy() = default;
 
   /// One attempt, with what this policy does about dead holders.
-  virtual lock::Answer lock(const Uid& id, const Record& record) = 0;
+  virtual lock::Answer lock(const Uid& id, const Record& record,
+                            lock::Mode mode = lock::Mode::exclusive) = 0;
 
   /// Gives it up, and sees to it that the dead among those who are left get cleaned.
   virtual lock::Answer unlock(const Uid& id) = 0;

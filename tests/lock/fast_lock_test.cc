@@ -356,6 +356,11 @@ class OldView final : public disk::Disk {
     names = owners_;
     return {};
   }
+  std::error_code list_kinds(const disk::At& at, std::vector<disk::Entry>& entries) override {
+    if (at.name.find("owner") == std::string::npos) return real_.list_kinds(at, entries);
+    for (const std::string& name : owners_) entries.push_back({name, disk::Kind::file});
+    return {};
+  }
   std::error_code status(const disk::At&, disk::Status&) override {
     return std::make_error_code(std::errc::no_such_file_or_directory);
   }
@@ -368,6 +373,9 @@ class OldView final : public disk::Disk {
   }
   std::error_code create(const disk::At& at, disk::Handle& f) override {
     return real_.create(at, f);
+  }
+  std::error_code symlink(const std::string& target, const disk::At& at) override {
+    return real_.symlink(target, at);
   }
   std::error_code write(disk::Handle& f, std::string_view t) override { return real_.write(f, t); }
   std::error_code close(disk::Handle& f) override { return real_.close(f); }

@@ -65,6 +65,9 @@ std::error_code FaultDisk::create(const At& at, Handle& file) {
   if (!ec) file = std::move(made);
   return ec;
 }
+std::error_code FaultDisk::symlink(const std::string& target, const At& at) {
+  return change("symlink", at.name, [&] { return real_.symlink(target, at); });
+}
 std::error_code FaultDisk::write(Handle& file, std::string_view text) {
   return change("write", "", [&] { return real_.write(file, text); });
 }
@@ -89,6 +92,11 @@ std::error_code FaultDisk::read(Handle& file, std::string& text, std::size_t lim
 std::error_code FaultDisk::list(const At& at, std::vector<std::string>& names) {
   return call(
       "list", at.name, [&] { return real_.list(at, names); }, [&] { names.clear(); });
+}
+std::error_code FaultDisk::list_kinds(const At& at, std::vector<disk::Entry>& entries) {
+  return call(
+      "list_kinds", at.name, [&] { return real_.list_kinds(at, entries); },
+      [&] { entries.clear(); });
 }
 std::error_code FaultDisk::status(const At& at, disk::Status& status) {
   return call("status", at.name, [&] { return real_.status(at, status); });

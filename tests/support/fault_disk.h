@@ -43,6 +43,7 @@ class FaultDisk final : public disk::Disk {
   std::error_code unlink(const disk::At& at) override;
   std::error_code rename(const disk::At& from, const disk::At& to) override;
   std::error_code create(const disk::At& at, disk::Handle& file) override;
+  std::error_code symlink(const std::string& target, const disk::At& at) override;
   std::error_code write(disk::Handle& file, std::string_view text) override;
   std::error_code close(disk::Handle& file) override;
   std::error_code touch(const disk::At& at) override;
@@ -50,6 +51,7 @@ class FaultDisk final : public disk::Disk {
   std::error_code open_file(const disk::At& at, disk::Handle& file) override;
   std::error_code read(disk::Handle& file, std::string& text, std::size_t limit) override;
   std::error_code list(const disk::At& at, std::vector<std::string>& names) override;
+  std::error_code list_kinds(const disk::At& at, std::vector<disk::Entry>& entries) override;
   std::error_code status(const disk::At& at, disk::Status& status) override;
   std::error_code read_link(const disk::At& at, std::string& target) override;
 
