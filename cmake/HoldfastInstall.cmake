@@ -29,7 +29,7 @@ endforeach()
 
 add_library(holdfast_all INTERFACE)
 set_target_properties(holdfast_all PROPERTIES EXPORT_NAME holdfast)
-target_link_libraries(holdfast_all INTERFACE holdfast_policy)
+target_link_libraries(holdfast_all INTERFACE holdfast_composite)
 foreach(layer ${layers})
   install(DIRECTORY src/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/holdfast FILES_MATCHING PATTERN "*.h")
   install(TARGETS holdfast_${layer} EXPORT holdfast ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
