@@ -27,6 +27,8 @@ constexpr Entry kTools[] = {
      "a lock held by a process of this host, recovered when it dies"},
     {"lock_ssh", tools::lock_ssh,
      "a lock held by a process of any host of a cluster, recovered when it dies"},
+    {"semaphore", tools::semaphore, "lets in a number of processes of this host at once"},
+    {"semaphore_ssh", tools::semaphore_ssh, "the same for processes of any host of a cluster"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"check_lock", tools::check_lock,
@@ -64,7 +66,7 @@ void print_help(std::FILE* to) {
       "usage: holdfast TOOL [WORD]...\n       holdfast --help | --version\n\n",
       to);
   for (const Entry& entry : kTools) {
-    std::fprintf(to, "  %-12s %s\n", std::string(entry.name).c_str(), entry.summary);
+    std::fprintf(to, "  %-13s %s\n", std::string(entry.name).c_str(), entry.summary);
   }
   std::fputs(
       "\nEach tool is also a command of its own name; 'TOOL --help' tells its actions, 'man TOOL' "

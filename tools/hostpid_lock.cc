@@ -15,8 +15,6 @@ using identity::Identity;
 using identity::Output;
 using identity::Told;
 
-constexpr std::chrono::seconds kGrace{10};
-
 std::chrono::seconds grace_given(const cli::Call& call) {
   return call.options.grace.value_or(kGrace);
 }
@@ -84,7 +82,7 @@ Exit lock_with(cli::Call& call, std::chrono::seconds grace, TryLock try_lock) {
   Cluster cluster(call, grace);
   const auto identity = identify(call, *cluster.ids);
   if (!identity) return LockExit::no_such_process;
-  warn_of_blank_name(call, *identity);
+  warn_of_blank_name(call, *identity, call.word(1));
   auto answer = try_lock(cluster, *identity);
   if (answer.outcome == lock::Outcome::contended) {
     if (const auto former = former_id(cluster, identity->record)) {
@@ -225,25 +223,19 @@ constexpr const char* kSshText =
     "          tell; 'kill_owner' is 0 killed, 1 was dead already, 2 free, 10, 11, 13 as before,\n"
     "          15 did not die in time, 16 not permitted.\n";
 
-// no --dir-leaf: a folder holds no record, and without one a holder in a container looks dead
-constexpr unsigned kKnows =
-    cli::knows_age | cli::knows_patience | cli::knows_grace | cli::knows_notifier;
-
 }  // namespace
 
 int hostpid_lock(int argc, char** argv) {
-  return cli::run_tool({.name = "hostpid_lock",
-                        .text = kText,
-                        .actions = kActions,
-                        .knows = kKnows | cli::knows_helpers},
-                       argc, argv);
+  return cli::run_tool(
+      {.name = "hostpid_lock", .text = kText, .actions = kActions, .knows = kClusterKnows}, argc,
+      argv);
 }
 
 int lock_ssh(int argc, char** argv) {
   return cli::run_tool({.name = "lock_ssh",
                         .text = kSshText,
                         .actions = kActions,
-                        .knows = kKnows | cli::knows_helpers | cli::knows_ssh,
+                        .knows = kClusterKnows | cli::knows_ssh,
                         .idhelper = kOurSshId},
                        argc, argv);
 }

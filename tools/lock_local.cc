@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "common/checkers.h"
 #include "common/kill.h"
 #include "common/report.h"
 #include "disk/disk.h"
@@ -57,7 +58,7 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
   Local local(call);
   const auto identity = identify(call, local.ids);
   if (!identity) return LockExit::no_such_process;
-  warn_of_blank_name(call, *identity);
+  warn_of_blank_name(call, *identity, call.word(1));
   auto answer = try_lock(local, *identity);
   if (answer.outcome == lock::Outcome::contended) {
     if (const auto former = former_id(call, local)) {
@@ -172,11 +173,7 @@ constexpr const char* kText =
 
 int lock_local(int argc, char** argv) {
   return cli::run_tool(
-      {.name = "lock_local",
-       .text = kText,
-       .actions = kActions,
-       .knows = cli::knows_strict | cli::knows_dir_leaf | cli::knows_age | cli::knows_patience},
-      argc, argv);
+      {.name = "lock_local", .text = kText, .actions = kActions, .knows = kLocalKnows}, argc, argv);
 }
 
 }  // namespace holdfast::tools

@@ -10,6 +10,8 @@ int hostpid_lock(int argc, char** argv);
 int local_id(int argc, char** argv);
 int lock_local(int argc, char** argv);
 int lock_ssh(int argc, char** argv);
+int semaphore(int argc, char** argv);
+int semaphore_ssh(int argc, char** argv);
 int ssh_id(int argc, char** argv);
 
 }  // namespace holdfast::tools

@@ -14,8 +14,20 @@ enum class LockExit : int {
   usage = 10,            ///< wrong words on the command line
   cross_device = 12,     ///< the lock directory spans two filesystems: no atomic rename there
   output_failed = 14,    ///< the answer could not be written to standard output
-  not_held = 19,         ///< nothing to release
   already_mine = 20,     ///< this very id holds it
+  no_such_process = 20,  ///< the pid given is not running, or is not a pid
+};
+
+/// semaphore, semaphore_ssh. With a locker of the user's own also what that exits with, from 10 up.
+enum class SemaphoreExit : int {
+  ok = 0,
+  none_free = 1,         ///< all slots are held, or the asked thing is not so
+  proposal_failed = 2,   ///< a slot could not be tried or given up; stderr says why
+  usage = 10,            ///< wrong words on the command line
+  cross_device = 12,     ///< the slot spans two filesystems: no atomic rename there
+  output_failed = 14,    ///< the answer could not be written to standard output
+  not_held = 19,         ///< release: this id holds no slot
+  already_mine = 20,     ///< this very id holds a slot
   no_such_process = 20,  ///< the pid given is not running, or is not a pid
 };
 
@@ -62,6 +74,7 @@ enum class KillExit : int {
 class Exit {
  public:
   Exit(LockExit code) : code_(static_cast<int>(code)) {}
+  Exit(SemaphoreExit code) : code_(static_cast<int>(code)) {}
   Exit(StaleExit code) : code_(static_cast<int>(code)) {}
   Exit(LocalIdExit code) : code_(static_cast<int>(code)) {}
   Exit(SshIdExit code) : code_(static_cast<int>(code)) {}

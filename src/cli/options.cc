@@ -20,10 +20,18 @@ namespace holdfast::cli {
 namespace {
 
 bool takes_value(const std::string& option) {
-  static constexpr const char* kWithValue[] = {"-s",         "--checker-arg",     "--older-than",
-                                               "--wait",     "--grace-seconds",   "--on-check-fail",
-                                               "--idhelper", "--connect-timeout", "--timeout",
-                                               "--checker"};
+  static constexpr const char* kWithValue[] = {"-s",
+                                               "--checker-arg",
+                                               "--older-than",
+                                               "--wait",
+                                               "--grace-seconds",
+                                               "--on-check-fail",
+                                               "--idhelper",
+                                               "--connect-timeout",
+                                               "--timeout",
+                                               "--checker",
+                                               "-a",
+                                               "--locker-arg"};
   return std::any_of(std::begin(kWithValue), std::end(kWithValue),
                      [&](const char* name) { return option == name; });
 }
@@ -34,6 +42,36 @@ void spell_out_info(std::vector<std::string>& words) {
     if (words[i] == "-di") words[i] = "--info";
     if (takes_value(words[i])) ++i;
   }
+}
+
+bool is_option(const CLI::App& app, const std::string& word) {
+  return word.starts_with('-') && app.get_option_no_throw(word.substr(
+                                      0, word.starts_with("--") ? word.find('=') : word.size()));
+}
+
+/// Brings the options that stand among the leading plain words before them. A word that is no
+/// option by its whole name is a plain one, whatever it begins with: paths may.
+void bring_forward(const Tool& tool, const CLI::App& app, std::vector<std::string>& words) {
+  std::vector<std::string> given;
+  std::vector<std::string> plain;
+  unsigned left = tool.words_among_options;
+  std::size_t i = 0;
+  for (; i < words.size(); ++i) {
+    if (words[i] == "-di") words[i] = "--info";
+    if (is_option(app, words[i])) {
+      const bool is_locker = words[i] == "-l" || words[i] == "--local";
+      if (tool.takes_locker && is_locker && left > 0) --left;
+      given.push_back(words[i]);
+      if (takes_value(words[i]) && i + 1 < words.size()) given.push_back(words[++i]);
+    } else if (left > 0) {
+      plain.push_back(words[i]);
+      --left;
+    } else {
+      break;
+    }
+  }
+  given.insert(given.end(), plain.begin(), plain.end());
+  std::copy(given.begin(), given.end(), words.begin());
 }
 
 }  // namespace
@@ -49,8 +87,9 @@ std::chrono::seconds to_seconds(std::string_view what, const std::string& text) 
 }
 
 void take_options(const Tool& tool, std::vector<std::string>& words, Options& options) {
-  if (words.empty() || words.front().empty() || words.front().front() != '-') return;
-  spell_out_info(words);
+  const bool is_leading = !words.empty() && words.front().starts_with('-');
+  if (!is_leading && tool.words_among_options == 0) return;
+  if (is_leading && tool.words_among_options == 0) spell_out_info(words);
 
   CLI::App app;
   app.set_help_flag();
@@ -91,6 +130,14 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   if (tool.knows & knows_ssh) {
     app.add_flag("--ssh-strict", options.ssh_strict);
     app.add_flag("--ssh-insecure", options.ssh_insecure);
+  }
+  if (tool.knows & knows_locker) {
+    app.add_flag("-l,--local", options.local);
+    add_words("-a,--locker-arg", options.locker_args);
+  }
+  if (tool.words_among_options > 0) {
+    bring_forward(tool, app, words);
+    if (words.empty() || !words.front().starts_with('-')) return;
   }
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

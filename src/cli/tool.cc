@@ -28,6 +28,7 @@ std::string usage(const Tool& tool) {
   for (const Action& action : tool.actions) {
     text.append(lead).append(tool.name).append(" ");
     if (action.needs_checker) text += "<stale_checker> ";
+    if (tool.takes_locker) text += "<locker> ";
     text.append(action.name).append(" ").append(action.words).append("\n");
     lead = "           ";
   }
@@ -52,6 +53,12 @@ std::string usage(const Tool& tool) {
     text +=
         "             --connect-timeout <s>  until a host has shown its key (10)\n"
         "             --timeout <s>          until its answer is whole (30)\n";
+  if (tool.takes_locker)
+    text += "             <locker>            -l|--local, or a command that locks the slots\n";
+  if (tool.knows & knows_locker)
+    text +=
+        "             -a|--locker-arg <word>...  what that command, or ours, gets before the "
+        "action\n";
   if (tool.knows & knows_ssh)
     text +=
         "             --ssh-strict        ask only hosts whose key is known\n"
@@ -72,6 +79,10 @@ Log::Level level_from_environment() {
 /// words.
 void take_leading_words(const Tool& tool, std::vector<std::string>& words, Options& options) {
   take_options(tool, words, options);
+  if (tool.takes_locker && !options.local && !words.empty()) {
+    options.locker.push_back(words.front());
+    words.erase(words.begin());
+  }
   if (!tool.takes_checker) return;
   const auto is_action_without = [&](const std::string& word) {
     return std::any_of(tool.actions.begin(), tool.actions.end(), [&](const Action& action) {
@@ -92,6 +103,9 @@ const Action& find_action(const Tool& tool, const std::vector<std::string>& word
   if (tool.takes_checker && !has_action) {
     throw UsageError(options.checker.empty() ? "you must specify a stale checker"
                                              : "you must specify a stale checker and an action");
+  }
+  if (tool.takes_locker && !options.local && options.locker.empty()) {
+    throw UsageError("you must specify a locker");
   }
   if (!has_action) throw UsageError("unspecified <ACTION>");
   for (const Action& action : tool.actions) {

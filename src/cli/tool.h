@@ -39,6 +39,9 @@ struct Options {
   std::optional<std::chrono::seconds> grace;    ///< --grace-seconds
   std::vector<std::string> notifier;            ///< --on-check-fail, word by word
   std::vector<std::string> idhelper;            ///< --idhelper, word by word
+  bool local = false;                           ///< --local
+  std::vector<std::string> locker;              ///< LOCKER, of tools that take one
+  std::vector<std::string> locker_args;         ///< --locker-arg, word by word
   bool ssh_strict = false;                      ///< --ssh-strict: only hosts with a known key
   bool ssh_insecure = false;                    ///< --ssh-insecure: any key will do
   std::optional<std::chrono::seconds> connect;  ///< --connect-timeout
@@ -56,6 +59,7 @@ enum Knows : unsigned {
   knows_helpers = 64,  ///< --idhelper and --checker
   knows_ssh = 128,     ///< --ssh-strict and --ssh-insecure
   knows_timeouts = 256,
+  knows_locker = 512,  ///< --local and --locker-arg
 };
 
 class Call;
@@ -76,6 +80,10 @@ struct Tool {
   bool takes_checker = false;
   bool empty_is_missing = true;  ///< an empty word counts as left out
   std::string_view idhelper{};   ///< what stands before the words of --idhelper
+  bool takes_locker = false;     ///< the first plain word is one, unless --local is given
+  /// Options may also stand between the leading plain words, as many as these, and before the next
+  /// one. 0: the first plain word ends them.
+  unsigned words_among_options = 0;
 };
 
 /// One run of one action.

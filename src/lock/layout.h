@@ -90,4 +90,24 @@ class Layout {
   disk::Path lock_;
 };
 
+/// The names in a directory whose entries are locks: a semaphore.
+///
+///     SEM/<slot>/     an ordinary lock, with a Layout of its own
+///     SEM/.<name>     no slot: what other tools keep beside them
+class SlotLayout {
+ public:
+  explicit SlotLayout(const disk::Path& folder) : folder_(Layout(folder).lock()) {}
+
+  const disk::Path& folder() const { return folder_; }
+  disk::Path inside() const { return Layout(folder_).inside(); }
+  disk::Path slot(const std::string& name) const { return folder_ / name; }
+
+  static bool is_slot(const std::string& name) {
+    return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
+  }
+
+ private:
+  disk::Path folder_;
+};
+
 }  // namespace holdfast::lock

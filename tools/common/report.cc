@@ -9,9 +9,7 @@ namespace holdfast::tools {
 using identity::Life;
 using lock::Outcome;
 
-namespace {
-
-/// From the records; of a process of this host with its whole command line.
+/// Of a process of this host with its whole command line.
 void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
   const identity::LocalId ids(disk::posix());
   std::error_code ec;  // told already
@@ -21,11 +19,12 @@ void tell_who_holds(const cli::Call& call, const lock::FastLock& lock) {
     if (is_here) leaf.record->cmd = ids.command_line(*leaf.record);
     call.log.warn("{}", policy::who_holds(lock.path(), leaf));
   }
+}
+
+void tell_what_next(const cli::Call& call) {
   if (call.has_reader())
     call.log.warn("try again later; '{} --help' tells how to look closer", call.tool());
 }
-
-}  // namespace
 
 Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
                  const lock::Answer& answer) {
@@ -36,6 +35,7 @@ Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
       call.log.info("{} failed to lock for {}", lock.path().native(), id.str());
       if (!answer.why.empty()) call.log.warn("{}", answer.why);
       if (call.is_talkative()) tell_who_holds(call, lock);
+      tell_what_next(call);
       return LockExit::contended;
     case Outcome::already_mine:
       call.log.error("{}", answer.why);
@@ -67,12 +67,13 @@ Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& v
   return verdict->code >= 0 ? Exit::of_program(verdict->code) : Exit(StaleExit::unknown);
 }
 
-void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity) {
+void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity,
+                        const std::string& pid) {
   if (!identity.has_blank_name()) return;
   call.log.warn(
       "WARNING: process {} has blanks in its name: a shell peer may take it for dead if it is "
       "renamed",
-      call.word(1));
+      pid);
 }
 
 Exit print_owner(cli::Call& call, const std::vector<lock::Leaf>& leaves) {

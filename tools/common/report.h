@@ -15,6 +15,12 @@ namespace holdfast::tools {
 Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
                  const lock::Answer& answer);
 
+/// Says who holds it, from the records.
+void tell_who_holds(const cli::Call& call, const lock::FastLock& lock);
+
+/// To a person who was refused.
+void tell_what_next(const cli::Call& call);
+
 /// Of unlock().
 Exit report_unlock(cli::Call& call, const lock::Answer& answer);
 
@@ -25,7 +31,8 @@ Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& v
 Exit print_owner(cli::Call& call, const std::vector<lock::Leaf>& leaves);
 
 /// Before a lock by a process whose name a shell peer cannot cope with.
-void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity);
+void warn_of_blank_name(const cli::Call& call, const identity::Identity& identity,
+                        const std::string& pid);
 
 lock::FastLock make_lock(const cli::Call& call);  ///< on word 0
 

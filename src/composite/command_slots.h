@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "composite/slot_locker.h"
+
+namespace holdfast::composite {
+
+/// Slots locked by a program of the user's own, `WORD... ACTION SLOT [ID]`, which knows lock,
+/// fast_lock, unlock, is_mine and owner. Its exit status speaks as that of a lock tool does: 0 is
+/// done, 1 to 9 is not now, 10 and up is stop. What it says goes where our words go.
+///
+/// The status of its unlock is not believed (of some lockers it is 1 in any case): what is_mine
+/// says afterwards is.
+class CommandSlots final : public SlotLocker {
+ public:
+  CommandSlots(std::vector<std::string> words, std::optional<std::string> id)
+      : words_(std::move(words)), id_(std::move(id)) {}
+
+  std::string holder() const override { return id_.value_or(""); }
+  bool can_look() const override { return false; }
+  Seen look(const disk::Path&) const override { return Seen::held; }
+  Taken lock(const disk::Path& slot, Effort effort) override;
+  bool may_recover(const disk::Path&) const override { return true; }
+  lock::Answer unlock(const disk::Path& slot) override;
+  bool is_mine(const disk::Path& slot) const override;
+  std::vector<lock::Leaf> owner(const disk::Path& slot) override;
+  std::unique_ptr<Held> hold(const disk::Path& slot, const Taken& taken) override;
+
+  bool can_clean() const override { return false; }
+  std::optional<identity::Verdict> staleness(const disk::Path&) const override {
+    return std::nullopt;
+  }
+  bool clean(const disk::Path&, std::chrono::seconds) override { return false; }
+
+ private:
+  std::vector<std::string> command(const std::string& action, const disk::Path& slot,
+                                   bool with_id = true) const;
+
+  std::vector<std::string> words_;
+  std::optional<std::string> id_;
+};
+
+}  // namespace holdfast::composite

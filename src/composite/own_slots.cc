@@ -1,0 +1,132 @@
+#include "composite/own_slots.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "policy/recovery.h"
+
+namespace holdfast::composite {
+
+using lock::Answer;
+using lock::FastLock;
+using lock::Leaf;
+using lock::Outcome;
+
+namespace {
+
+/// One slot, by the nonce that its leaf got.
+class HeldSlot final : public Held {
+ public:
+  HeldSlot(FastLock lock, Uid id, std::string nonce)
+      : lock_(std::move(lock)), id_(std::move(id)), nonce_(std::move(nonce)) {}
+
+  Outcome release() override {
+    lock_.marks().remove(id_);  // first, so that the slot can go with its holder
+    return lock_.unlock(id_, nonce_).outcome;
+  }
+  bool is_held() const override { return lock_.is_mine(id_, nonce_); }
+
+ private:
+  FastLock lock_;
+  Uid id_;
+  std::string nonce_;
+};
+
+}  // namespace
+
+OwnSlots::OwnSlots(disk::Disk& disk, RulesFor rules, std::optional<identity::Identity> self,
+                   const Log& log)
+    : disk_(disk), rules_(std::move(rules)), self_(std::move(self)), log_(log) {}
+
+OwnSlots::OwnSlots(disk::Disk& disk, const policy::Rules& rules,
+                   std::optional<identity::Identity> self, const Log& log)
+    : OwnSlots(
+          disk, [rules](const disk::Path&) { return rules; }, std::move(self), log) {}
+
+std::string OwnSlots::holder() const {
+  return name_.empty() && self_ ? self_->uid.str() : name_;
+}
+
+FastLock OwnSlots::lock_at(const disk::Path& slot) const {
+  FastLock lock(disk_, slot, log_);
+  lock.set_leaf_kind(leaf_kind_);
+  return lock;
+}
+
+/// The text of an id changes when the clock is stepped or its process takes a name with blanks. The
+/// record tells which process it is, where both have one.
+bool OwnSlots::is_self(const Leaf& leaf) const {
+  if (!self_) return false;
+  const bool are_processes =
+      leaf.record && leaf.record->names_process() && self_->record.names_process();
+  return are_processes ? is_same_process(*leaf.record, self_->record) : leaf.id == self_->uid;
+}
+
+std::optional<Uid> OwnSlots::my_id(const FastLock& lock) const {
+  std::error_code ec;  // whoever cannot look finds none
+  const std::vector<Leaf> leaves = lock.owner(ec);
+  if (leaves.size() != 1 || !is_self(leaves.front())) return std::nullopt;
+  return leaves.front().id;
+}
+
+Seen OwnSlots::look(const disk::Path& slot) const {
+  std::error_code ec;
+  const std::vector<Leaf> leaves = lock_at(slot).owner(ec);
+  if (std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return is_self(leaf); })) {
+    return Seen::mine;
+  }
+  if (ec || !leaves.empty()) return Seen::held;
+  disk::Status status;
+  const bool is_there = !disk_.status(slot, status);
+  const bool may_be_slot = status.kind == disk::Kind::dir || status.kind == disk::Kind::symlink;
+  return is_there && !may_be_slot ? Seen::foreign : Seen::free;
+}
+
+Taken OwnSlots::lock(const disk::Path& slot, Effort effort) {
+  if (!self_) throw std::logic_error("no id to lock for");
+  FastLock lock = lock_at(slot);
+  if (effort == Effort::fast) return {lock.lock(self_->uid, self_->record)};
+  return {policy::policy_for(lock, rules_(slot))->lock(self_->uid, self_->record)};
+}
+
+bool OwnSlots::may_recover(const disk::Path& slot) const {
+  const policy::Rules rules = rules_(slot);
+  if (rules.grace) return true;  // its policy knows when to ask
+  FastLock lock = lock_at(slot);
+  const auto verdict = policy::policy_for(lock, rules)->staleness();
+  return !verdict || verdict->life != identity::Life::alive;
+}
+
+Answer OwnSlots::unlock(const disk::Path& slot) {
+  FastLock lock = lock_at(slot);
+  const auto id = my_id(lock);
+  if (!id) return {Outcome::not_mine, slot.native() + " is not locked by " + holder()};
+  return policy::policy_for(lock, rules_(slot))->unlock(*id);
+}
+
+bool OwnSlots::is_mine(const disk::Path& slot) const {
+  return my_id(lock_at(slot)).has_value();
+}
+
+std::vector<Leaf> OwnSlots::owner(const disk::Path& slot) {
+  FastLock lock = lock_at(slot);
+  const policy::Rules rules = rules_(slot);
+  if (!rules.grace) policy::Recovery(lock, rules.checker, rules.log).clean_stale_owner();
+  return lock.owner();
+}
+
+std::unique_ptr<Held> OwnSlots::hold(const disk::Path& slot, const Taken& taken) {
+  return std::make_unique<HeldSlot>(lock_at(slot), self_->uid, taken.answer.nonce);
+}
+
+std::optional<identity::Verdict> OwnSlots::staleness(const disk::Path& slot) const {
+  FastLock lock = lock_at(slot);
+  return policy::policy_for(lock, rules_(slot))->staleness();
+}
+
+bool OwnSlots::clean(const disk::Path& slot, std::chrono::seconds age) {
+  FastLock lock = lock_at(slot);
+  return policy::policy_for(lock, rules_(slot))->clean(age) || lock.ids_in_use().empty();
+}
+
+}  // namespace holdfast::composite

@@ -1,0 +1,301 @@
+#include "composite/semaphore.h"
+
+#include <algorithm>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "base/text.h"
+
+namespace holdfast::composite {
+
+using lock::Answer;
+using lock::Leaf;
+using lock::Outcome;
+using lock::SlotLayout;
+
+namespace {
+
+/// What keeps one slot from being tried mostly keeps them all. A few more are tried because a busy
+/// rival may be behind it.
+constexpr int kMostFailures = 3;
+
+/// A listing that a network filesystem interrupts is done over.
+constexpr int kRetryLimit = 32;
+
+/// Nothing there that could have slots in it.
+bool is_nothing(std::error_code ec) {
+  return ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory ||
+         ec == std::errc::too_many_symbolic_link_levels;
+}
+
+/// A number from 1 to max in the one spelling that a scan uses.
+std::optional<std::uint32_t> to_slot_number(const std::string& name, std::uint32_t max) {
+  const auto number = to_number(name);
+  if (!number || *number == 0 || *number > max || name.front() == '0') return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+/// 1 to max, from a random start, which is never max: as the shell's semaphore has it.
+class Round {
+ public:
+  explicit Round(std::uint32_t max) : max_(max) {
+    if (max > 2) first_ = 1 + std::random_device{}() % (max - 1);
+  }
+
+  /// `visit(number)` says whether that is enough.
+  template <class Visit>
+  bool any(Visit visit) const {
+    for (std::uint32_t i = 0; i < max_; ++i) {
+      if (visit((first_ - 1 + i) % max_ + 1)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::uint32_t max_;
+  std::uint32_t first_ = 1;
+};
+
+/// A slot, and the semaphore's folder that may go with it.
+class HeldOfSemaphore final : public Held {
+ public:
+  HeldOfSemaphore(std::unique_ptr<Held> slot, disk::Disk& disk, disk::Path folder)
+      : slot_(std::move(slot)), disk_(disk), folder_(std::move(folder)) {}
+
+  Outcome release() override {
+    const Outcome outcome = slot_->release();
+    (void)disk_.remove_dir(folder_);  // others may be in
+    return outcome;
+  }
+  bool is_held() const override { return slot_->is_held(); }
+
+ private:
+  std::unique_ptr<Held> slot_;
+  disk::Disk& disk_;
+  disk::Path folder_;
+};
+
+}  // namespace
+
+/// One search for a slot: tries until one is got, or nothing else could be.
+class Semaphore::Scan {
+ public:
+  Scan(Semaphore& semaphore, std::uint32_t max) : semaphore_(semaphore), round_(max), max_(max) {}
+
+  /// Tells the slot of our own id, if it has one.
+  std::optional<std::string> look(const std::vector<std::string>& names) {
+    std::optional<std::string> mine;
+    for (const std::string& name : names) {
+      const Seen seen = semaphore_.slots_.look(semaphore_.at_.slot(name));
+      if (seen == Seen::mine && !mine) mine = name;
+      if (const auto number = to_slot_number(name, max_)) seen_[*number] = seen;
+    }
+    return mine;
+  }
+
+  /// Those that were not listed, then those in which nobody was.
+  bool try_free(Effort effort) {
+    return round_.any([&](std::uint32_t n) { return !seen_.contains(n) && attempt(n, effort); }) ||
+           round_.any([&](std::uint32_t n) { return was(n, Seen::free) && attempt(n, effort); });
+  }
+
+  /// Those in which somebody was, who may be dead.
+  bool try_held() {
+    return round_.any([&](std::uint32_t n) {
+      return was(n, Seen::held) && semaphore_.slots_.may_recover(path(n)) &&
+             attempt(n, Effort::recover);
+    });
+  }
+
+  bool try_all(Effort effort) {
+    return round_.any([&](std::uint32_t n) { return attempt(n, effort); });
+  }
+
+  const Taken& last() const { return last_; }
+
+ private:
+  bool was(std::uint32_t number, Seen what) const {
+    const auto seen = seen_.find(number);
+    return seen != seen_.end() && seen->second == what;
+  }
+
+  disk::Path path(std::uint32_t number) const {
+    return semaphore_.at_.slot(std::to_string(number));
+  }
+
+  /// Whether the search is over.
+  bool attempt(std::uint32_t number, Effort effort) {
+    Taken taken = semaphore_.slots_.lock(path(number), effort);
+    const bool has_failed = taken.answer.outcome == Outcome::failed;
+    if (taken.is_final()) {
+      last_ = semaphore_.granted(std::to_string(number), std::move(taken), effort);
+      return true;
+    }
+    if (has_failed) last_ = std::move(taken);
+    return has_failed && ++failures_ == kMostFailures;
+  }
+
+  Semaphore& semaphore_;
+  Round round_;
+  std::uint32_t max_;
+  std::map<std::uint32_t, Seen> seen_;  ///< of the slots that were listed
+  int failures_ = 0;
+  Taken last_{{Outcome::contended, {}}};
+};
+
+Taken Semaphore::acquire(std::uint32_t max, Again again) {
+  return scan(max, Effort::recover, again);
+}
+
+Taken Semaphore::fast_acquire(std::uint32_t max, Again again) {
+  return scan(max, Effort::fast, again);
+}
+
+Taken Semaphore::scan(std::uint32_t max, Effort effort, Again again) {
+  if (max > kLargestMax) return {{Outcome::failed, "max is larger than a million"}};
+  if (max == 0) return none_free(max, {{Outcome::contended, {}}});
+  Scan scan(*this, max);
+  if (!slots_.can_look()) {
+    const bool is_over =
+        scan.try_all(Effort::fast) || (effort == Effort::recover && scan.try_all(effort));
+    return is_over ? scan.last() : none_free(max, scan.last());
+  }
+  std::vector<std::string> names;
+  if (const auto ec = list(names); ec && !is_nothing(ec)) {
+    return none_free(max,
+                     {{Outcome::failed, "cannot list " + path().native() + ": " + ec.message()}});
+  }
+  const auto mine = scan.look(names);
+  if (mine && again == Again::refused) {
+    return {{Outcome::already_mine,
+             path().native() + " already acquired by " + slots_.holder() + " (slot " + *mine + ")"},
+            *mine};
+  }
+  const bool is_over = scan.try_free(effort) || (effort == Effort::recover && scan.try_held());
+  return is_over && scan.last().is_final() ? scan.last() : none_free(max, scan.last());
+}
+
+Taken Semaphore::none_free(std::uint32_t max, Taken last) {
+  tidy();
+  log_.info("{} failed to be acquired by {} (max {})", path().native(), slots_.holder(), max);
+  return last;
+}
+
+/// The end of a search: got, or stopped.
+Taken Semaphore::granted(const std::string& slot, Taken taken, Effort effort) {
+  if (taken.is_held()) {
+    taken.slot = slot;
+    log_.info("{} {}acquired by {}", path().native(), effort == Effort::fast ? "fast_" : "",
+              slots_.holder());
+  } else {
+    tidy();
+  }
+  return taken;
+}
+
+Taken Semaphore::acquire_slot(const std::string& slot) {
+  if (!SlotLayout::is_slot(slot)) return {{Outcome::failed, "'" + slot + "' cannot be a slot"}};
+  Taken taken = granted(slot, slots_.lock(at_.slot(slot), Effort::recover), Effort::recover);
+  return taken;
+}
+
+std::optional<Guard> Semaphore::try_acquire(std::uint32_t max, Again again) {
+  refusal_ = acquire(max, again);
+  if (!refusal_.is_held()) return std::nullopt;
+  return Guard(std::make_unique<HeldOfSemaphore>(slots_.hold(at_.slot(refusal_.slot), refusal_),
+                                                 disk_, path()));
+}
+
+Answer Semaphore::release() {
+  const auto mine = slot();
+  if (!mine) return {Outcome::not_mine, path().native() + " not held by " + slots_.holder()};
+  return release(*mine);
+}
+
+Answer Semaphore::release(const std::string& slot) {
+  Answer answer = slots_.unlock(at_.slot(slot));
+  if (answer.outcome == Outcome::released) {
+    tidy();
+    log_.info("{} released by {}", path().native(), slots_.holder());
+  }
+  return answer;
+}
+
+std::vector<std::string> Semaphore::slots() const {
+  std::vector<std::string> names;
+  if (const auto ec = list(names); ec && !is_nothing(ec)) {
+    throw std::system_error(ec, "cannot list " + path().native());
+  }
+  return names;
+}
+
+std::optional<std::string> Semaphore::slot() const {
+  const auto names = slots();
+  const auto mine = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return slots_.is_mine(at_.slot(name));
+  });
+  return mine == names.end() ? std::nullopt : std::optional(*mine);
+}
+
+std::vector<std::string> Semaphore::slots_held() const {
+  auto names = slots();
+  std::erase_if(names, [&](const std::string& name) { return !slots_.is_mine(at_.slot(name)); });
+  return names;
+}
+
+std::vector<Leaf> Semaphore::owner(const std::string& slot) {
+  return slots_.owner(at_.slot(slot));
+}
+
+std::vector<std::pair<std::string, std::vector<Leaf>>> Semaphore::owners() {
+  std::vector<std::pair<std::string, std::vector<Leaf>>> all;
+  const auto names = slots();
+  for (const std::string& name : names) {
+    auto leaves = owner(name);
+    if (!leaves.empty()) all.emplace_back(name, std::move(leaves));
+  }
+  if (all.empty() && !names.empty()) tidy();  // a look may have cleaned after the dead
+  return all;
+}
+
+std::vector<std::string> Semaphore::stale() const {
+  auto names = slots();
+  std::erase_if(names, [&](const std::string& name) {
+    const auto verdict = slots_.staleness(at_.slot(name));
+    if (verdict && verdict->life == identity::Life::unknown && !verdict->is_told) {
+      log_.warn("WARNING: {}: unable to identify live/staleness of the owner: {}",
+                at_.slot(name).native(), verdict->why);
+    }
+    return !verdict || verdict->life != identity::Life::dead;
+  });
+  return names;
+}
+
+bool Semaphore::clean(std::chrono::seconds age) {
+  bool is_clean = true;
+  for (const std::string& name : slots()) is_clean &= slots_.clean(at_.slot(name), age);
+  tidy();
+  return is_clean;
+}
+
+/// What could be slots, sorted.
+std::error_code Semaphore::list(std::vector<std::string>& names) const {
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    names.clear();
+    ec = disk_.list(at_.inside(), names);
+    const bool is_passing =
+        ec == std::errc::interrupted || ec == std::error_code(ESTALE, std::generic_category());
+    if (!is_passing) break;
+  }
+  std::erase_if(names, [](const std::string& name) { return !SlotLayout::is_slot(name); });
+  std::sort(names.begin(), names.end());
+  return ec;
+}
+
+void Semaphore::tidy() {
+  (void)disk_.remove_dir(path());  // stays while anything is in it
+}
+
+}  // namespace holdfast::composite
