@@ -279,12 +279,21 @@ bool Semaphore::clean(std::chrono::seconds age) {
   return is_clean;
 }
 
-/// What could be slots, sorted.
+/// What could be slots, sorted. That the folder is missing counts only after the one above was
+/// opened: see FastLock::look_into.
 std::error_code Semaphore::list(std::vector<std::string>& names) const {
   std::error_code ec;
+  bool is_fresh = false;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     names.clear();
     ec = disk_.list(at_.inside(), names);
+    if (ec == std::errc::no_such_file_or_directory && !is_fresh) {
+      is_fresh = true;
+      disk::Handle above;
+      (void)disk_.open_file(path().has_parent_path() ? path().parent_path() : disk::Path("."),
+                            above);
+      continue;
+    }
     const bool is_passing =
         ec == std::errc::interrupted || ec == std::error_code(ESTALE, std::generic_category());
     if (!is_passing) break;
