@@ -44,8 +44,8 @@ TEST_CASE("on a host our tools pass the tests of the original cluster lockers",
   NEEDS_BED();
   const char* source = std::getenv("LOCKERS_SRC");
   if (!source) SKIP_TEST("needs LOCKERS_SRC, a checkout of the original lockers");
-  const auto [test, expected] =
-      GENERATE(table<std::string, int>({{"test/ssh_id.sh", 17}, {"test/lock_ssh.sh", 13}}));
+  const auto [test, expected] = GENERATE(table<std::string, int>(
+      {{"test/ssh_id.sh", 17}, {"test/lock_ssh.sh", 13}, {"test/semaphore_ssh.sh", 26}}));
   const Bed bed(1);
   lay_out(bed.shared("package"), source);
   bed.start("host1",

@@ -17,6 +17,7 @@ TEST_CASE("our tools pass the tests of the original lockers", "[compat]") {
       {"lib/test/grace_lock.sh", 11},
       {"test/local_id.sh", 6},
       {"test/lock_local.sh", 11},
+      {"test/semaphore.sh", 27},
   }));
   const TempDir dir;
   lay_out(dir / "package", source);

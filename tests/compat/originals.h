@@ -15,14 +15,15 @@ inline void lay_out(const std::string& package, const std::string& source) {
   namespace bfs = boost::filesystem;
   bfs::create_directories(package + "/test");
   bfs::create_directories(package + "/lib/test");
-  for (const char* name :
-       {"lock_local.sh", "lock_ssh.sh", "local_id.sh", "ssh_id.sh", "lib/fast_lock.sh",
-        "lib/check_lock.sh", "lib/grace_lock.sh", "lib/hostpid_lock.sh"})
+  for (const char* name : {"lock_local.sh", "lock_ssh.sh", "local_id.sh", "ssh_id.sh",
+                           "semaphore.sh", "semaphore_ssh.sh", "lib/fast_lock.sh",
+                           "lib/check_lock.sh", "lib/grace_lock.sh", "lib/hostpid_lock.sh"})
     bfs::create_symlink(build_dir() + "/libexec/holdfast/lockers/" + name, package + "/" + name);
   for (const char* name :
        {"lib/test/fast_lock.sh", "lib/test/check_lock.sh", "lib/test/grace_lock.sh",
         "lib/test/lib.sh", "lib/test/results.sh", "test/local_id.sh", "test/lock_local.sh",
-        "test/ssh_id.sh", "test/lock_ssh.sh"})
+        "test/ssh_id.sh", "test/lock_ssh.sh", "test/lib_semaphore.sh", "test/semaphore.sh",
+        "test/semaphore_ssh.sh"})
     bfs::copy_file(source + "/" + name, package + "/" + name);
 }
 

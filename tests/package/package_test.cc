@@ -94,6 +94,7 @@ TEST_CASE_METHOD(Installed, "the installed tree has every tool and the shape of 
   CHECK(tree(lockers) == std::vector<std::string>{"lib/", "lib/check_lock.sh@", "lib/fast_lock.sh@",
                                                   "lib/grace_lock.sh@", "lib/hostpid_lock.sh@",
                                                   "local_id.sh@", "lock_local.sh@", "lock_ssh.sh@",
+                                                  "semaphore.sh@", "semaphore_ssh.sh@",
                                                   "ssh_id.sh@"});
   CHECK(run({lockers + "/lib/fast_lock.sh", "lock", dir / "l", "a"}).code == 0);
   CHECK(run({lockers + "/lib/check_lock.sh", "owner_nocheck", dir / "l"}).out == "a\n");

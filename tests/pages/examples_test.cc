@@ -83,7 +83,9 @@ std::string as_shown_here(std::string shown) {
 }
 
 bool names_hosts(const std::string& block) {
-  return block.find(kShownHost) != std::string::npos || block.find("lock_ssh") != std::string::npos;
+  return block.find(kShownHost) != std::string::npos ||
+         block.find("lock_ssh") != std::string::npos ||
+         block.find("semaphore_ssh") != std::string::npos;
 }
 
 bool needs_cluster(const std::string& block) {

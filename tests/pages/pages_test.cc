@@ -22,7 +22,8 @@ std::string help_of(const std::string& tool) {
 
 /// "usage: check_lock <stale_checker> lock <lock_path> <id>" names the action lock.
 std::set<std::string> actions_in_help(const std::string& tool) {
-  const std::regex row("(?:    usage:|          ) " + tool + " (?:<stale_checker> )?([a-z_]+) .*");
+  const std::regex row("(?:    usage:|          ) " + tool +
+                       " (?:<stale_checker> |<locker> )?([a-z_]+) .*");
   std::set<std::string> actions;
   for (const std::string& line : split_lines(help_of(tool))) {
     std::smatch match;
