@@ -349,6 +349,20 @@ Words lock_asking(const Scene& s) {
   return ask_program({"lock", s.lock, uid_of(s.self)});
 }
 
+Words semaphore(const Scene& s, const std::string& action) {
+  return {"semaphore", "-l", action, s.dir.path()};
+}
+Words acquire(const Scene& s) {
+  Words words = semaphore(s, "acquire");
+  words.insert(words.end(), {"1", s.self.pid_text()});
+  return words;
+}
+Words release(const Scene& s) {
+  Words words = semaphore(s, "release");
+  words.push_back(s.self.pid_text());
+  return words;
+}
+
 void take_graced(Scene& s) {
   expect(0, lock_graced(s));
 }
@@ -372,6 +386,7 @@ std::vector<Scenario> free_locks() {
       {"fast_lock --dir-leaf lock of a free lock", Kind::lock, {}, lock_dir_leaf, 30, 6},
       {"check_lock lock of a free lock", Kind::lock, {}, lock_checked, 30, 8},
       {"grace_lock lock of a free lock", Kind::lock, {}, lock_graced, 30, 10},
+      {"semaphore acquire of a free slot", Kind::lock, {}, acquire, 40, 8},
   };
 }
 
@@ -389,6 +404,7 @@ std::vector<Scenario> recoveries() {
        lock_asking, 150, 18},
       {"grace_lock lock_check after a dead owner", Kind::lock, dead,
        [](const Scene& s) { return grace_lock(s, "lock_check"); }, 70, 20},
+      {"semaphore acquire after a dead owner", Kind::lock, dead, acquire, 70, 12},
   };
 }
 
@@ -399,6 +415,7 @@ std::vector<Scenario> refusals() {
       {"fast_lock lock of a held lock", Kind::lock, held, fast_lock, 40, 10, true},
       {"check_lock lock of a held lock", Kind::lock, held, lock_checked, 50, 10, true},
       {"grace_lock lock of a held lock", Kind::lock, held, lock_graced, 60, 12, true},
+      {"semaphore acquire of a held slot", Kind::lock, held, acquire, 40, 1, true},
   };
 }
 
@@ -433,6 +450,8 @@ std::vector<Scenario> unlocks() {
          s.leave_dead_proposal();
        },
        [](const Scene& s) { return grace_lock(s, "unlock"); }, 80, 12},
+      {"semaphore release", Kind::unlock, take_for_self, release, 50, 4},
+      {"semaphore release beside a dead proposal", Kind::unlock, take_beside_dead, release, 50, 6},
   };
 }
 
@@ -460,11 +479,16 @@ std::vector<Scenario> cleanings() {
     return Words{"grace_lock", "--older-than", "0",     tool("local_id"),
                  "-s",         "is_stale",     "clean", s.lock};
   };
+  const auto sweep = [](const Scene& s) {
+    return Words{"semaphore", "-l", "--older-than", "0", "clean", s.dir.path()};
+  };
   return {
       {"grace_lock clean after a dead owner", Kind::clean, dead, grace, 50, 10},
       {"lock_local clean after a dead owner", Kind::clean, dead, local, 50, 10},
       {"check_lock clean after a dead owner", Kind::clean, dead, check, 50, 10},
       {"lock_local clean of a held lock", Kind::clean, held, local, 50, 8, true},
+      {"semaphore clean after a dead owner", Kind::clean, dead, sweep, 50, 10},
+      {"semaphore clean of a held slot", Kind::clean, held, sweep, 50, 8, true},
       {"fast_lock clean of a held lock", Kind::clean, held, fast, 50, 8, true},
       {"fast_lock clean of rubbish", Kind::clean, rubbish, fast, 50, 6},
   };

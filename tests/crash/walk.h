@@ -32,7 +32,7 @@ struct Scene {
   explicit Scene(Process& others) : rival(others) {}
 
   TempDir dir;
-  std::string lock = dir / "lock";
+  std::string lock = dir / "1";   ///< and slot 1 of the semaphore `dir`
   Process self{kSleeper};         ///< the stopped tool works for this one
   std::optional<Process> holder;  ///< has the lock in some scenes
   Process& rival;                 ///< comes afterwards
