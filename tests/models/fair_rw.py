@@ -258,12 +258,12 @@ class Fair:
         elif pc == "a":
             if "tickets-only" in on:
                 yield "%d holds by its ticket alone" % p, held(owner)
-            elif owner is FREE or empty:
-                kind = "S" if self.reads(p) else "X"
-                dir_ = tuple(kind if q == p else "-" for q in range(n))
-                yield "%d claims %s" % (p, kind), held(dir_, self.owner_gone(procs) if empty else procs)
             elif self.reads(p):
-                yield "%d claim refused" % p, go("i")
+                made = ("-",) * n if owner is FREE else owner
+                yield "%d %s owner/" % (p, "makes" if owner is FREE else "finds"), go("i", nowner=made)
+            elif owner is FREE or empty:
+                dir_ = tuple("X" if q == p else "-" for q in range(n))
+                yield "%d claims X" % p, held(dir_, self.owner_gone(procs) if empty else procs)
             elif self.roles[p] != "B":
                 yield "%d claim refused" % p, refused()
         elif pc == "i":                                   # advice before joining
