@@ -240,15 +240,7 @@ Answer FastLock::upgrade(const Uid& id, Record record) {
     log_.info("{} upgraded by {}", path().native(), id.str());
     return answer;
   }
-  const bool is_second = std::any_of(leaves.begin(), leaves.end(), [&](const disk::Entry& leaf) {
-    return !is_shared(leaf) && leaf.name < id.str();
-  });
-  if (!is_second) return {Outcome::contended, {}, false, answer.nonce};
-  answer = downgrade(id, record);
-  if (answer.outcome != Outcome::held) return answer;
-  return {Outcome::deadlock,
-          path().native() + " is about to be upgraded by another, who goes first", false,
-          answer.nonce};
+  return {Outcome::contended, {}, false, answer.nonce};
 }
 
 Answer FastLock::downgrade(const Uid& id, Record record) {
@@ -482,7 +474,11 @@ FastLock::Found FastLock::find(Proposal& p) const {
     }
     if (ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory)
       return Found::nobody;
-    if (ec == std::errc::too_many_symbolic_link_levels) return Found::same_id;  // shared
+    Handle owner;
+    if (ec == std::errc::too_many_symbolic_link_levels &&
+        !disk_.open_dir(Layout::owner_beside(p.build), owner)) {
+      return Found::same_id;  // a shared hold; else owner itself is a link
+    }
     if (!is_stale_handle(ec)) break;
   }
   return Found::unreadable;

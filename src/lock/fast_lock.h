@@ -10,6 +10,7 @@
 #include "base/record.h"
 #include "base/uid.h"
 #include "disk/disk.h"
+#include "disk/watch.h"
 #include "lock/layout.h"
 #include "lock/marks.h"
 
@@ -26,7 +27,7 @@ enum class Outcome {
   not_mine,      ///< unlock: this id does not have it
   failed,        ///< the world said no; `why` has its reason, and what of ours may be left
   cross_device,  ///< lock: build/ and owner/ are on two filesystems, no atomic rename
-  deadlock,      ///< upgrade: another shared holder wants the same, and goes first
+  deadlock,      ///< upgrade: another one that shares it upgrades already
 };
 
 struct Answer {
@@ -64,7 +65,8 @@ enum class LeafKind {
 ///           leaf goes again, refused. None: held, since from then on no rename onto owner/ works.
 /// Change:   upgrade() and downgrade() rename another leaf over the own one, which keeps the hold
 ///           all the time. An upgraded leaf alone in owner/ is exclusive; beside others it keeps
-///           new ones out until they are gone. Of two that upgrade the smaller id goes first.
+///           new ones out until they are gone. A listing may miss a name that is replaced while it
+///           runs, so of those who share only one may change at a time: see upgrade().
 /// Proposal: belongs to the attempt that made its owner folder. It leaves by a rename, whole: onto
 ///           owner/ or to build/.gone.<unique>. It is never emptied in place, because an unlink
 ///           that was on its way when the folder moved onto owner/ would remove the leaf of a live
@@ -87,9 +89,12 @@ class FastLock {
   Answer lock(const Uid& id, Record record, Mode mode = Mode::exclusive);
 
   /// Of a shared hold, which stays meanwhile. held: it is exclusive now. contended: others share
-  /// it; new ones are kept out, so ask again, or downgrade() to give up. deadlock: another one that
-  /// shares it upgrades and goes first; this hold is shared as before. not_mine: there is none.
+  /// it; new ones are kept out, so ask again, or downgrade() to give up. not_mine: there is none.
+  /// The caller has right_to_upgrade(), and keeps it until the hold is exclusive or given up.
   Answer upgrade(const Uid& id, Record record);
+
+  /// A lock of its own, for the one that upgrades.
+  FastLock right_to_upgrade() const { return {disk_, at_.upgrade(), log_}; }
 
   /// Of an exclusive hold, or an upgrade that is not wanted any more: it is shared from now on.
   Answer downgrade(const Uid& id, Record record);
@@ -107,12 +112,20 @@ class FastLock {
   /// How `id` holds it, nothing if it does not. Of several holders none is exclusive.
   std::optional<Mode> mode(const Uid& id) const;
 
+  /// Whether that hold of `id` is there, alone or beside others.
+  bool is_held(const Uid& id, const std::string& nonce) const {
+    return has_nonce(id, nonce).value_or(false);
+  }
+
   /// Held by `id`, and by nobody else. With a nonce: by that hold.
   bool is_mine(const Uid& id, const std::string& nonce = {}) const;
 
   /// Holders and proposers, sorted, each once.
   std::vector<Uid> ids_in_use(std::error_code& ec) const;
   std::vector<Uid> ids_in_use() const;
+
+  /// Wakes those who wait for a holder to go, or to become one that shares.
+  void watch(disk::Watch& watch) const { watch.on_departure(at_.owner()); }
 
   /// When each of them was last seen alive or asked about: for policies with dear checks.
   Marks marks() const { return {disk_, at_}; }

@@ -15,6 +15,7 @@ namespace holdfast::lock {
 ///     LOCK/build/<id>/leaf           the leaf by which <id> changes the mode of its hold
 ///     LOCK/build/.gone.<unique>      a proposal on its way out
 ///     LOCK/in_use/<id>/              grace policy: time of the last sign of life or the last check
+///     LOCK/.upgrade/                 a lock: held by the one sharer that upgrades
 ///     LOCK/.queue/new.<id>           somebody who is about to get in line
 ///     LOCK/.queue/<number>.<m>.<id>  a place in line: 10 digits, m is r or w
 class Layout {
@@ -28,6 +29,7 @@ class Layout {
   disk::Path owner() const { return lock_ / kOwner; }
   disk::Path build() const { return lock_ / kBuild; }
   disk::Path in_use() const { return lock_ / kInUse; }
+  disk::Path upgrade() const { return lock_ / kUpgrade; }
   disk::Path queue() const { return lock_ / kQueue; }
 
   // Whole paths, for messages: what is done there is done below a handle.
@@ -61,12 +63,17 @@ class Layout {
 
   // Below a handle on .queue/.
   static disk::At newcomer(const disk::Handle& queue, const Uid& id) {
-    return {queue, "new." + id.str()};
+    return {queue, kNew + id.str()};
   }
+  static bool is_newcomer(const std::string& name) { return name.starts_with(kNew); }
 
   // Below a handle on in_use/.
   static disk::At mark(const disk::Handle& in_use, const Uid& id) { return {in_use, id.str()}; }
 
+  /// A name that only stands in a lock directory.
+  static bool is_part(const std::string& name) {
+    return name == kOwner || name == kBuild || name == kInUse || name == kQueue;
+  }
   static bool is_gone(const std::string& name) { return name.starts_with(kGone); }
   /// What an NFS client leaves in place of an unlinked open file.
   static bool is_silly(const std::string& name) { return name.starts_with(".nfs"); }
@@ -77,7 +84,9 @@ class Layout {
   static constexpr const char* kInUse = "in_use";
   static constexpr const char* kGone = ".gone.";
   static constexpr const char* kLeaf = "leaf";
+  static constexpr const char* kUpgrade = ".upgrade";
   static constexpr const char* kQueue = ".queue";
+  static constexpr const char* kNew = "new.";
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
   /// end.

@@ -35,6 +35,7 @@ class CheckPolicy final : public Policy {
   /// The holders, after dead ones were cleaned.
   std::vector<lock::Leaf> owner();
 
+  void recover(const Uid&) override { recovery_.clean_stale_owner(); }
   std::optional<identity::Verdict> staleness() const override { return recovery_.staleness(); }
   bool clean(std::chrono::seconds age) override;
 

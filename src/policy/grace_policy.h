@@ -65,6 +65,7 @@ class GracePolicy final : public Policy {
 
   lock::Answer unlock(const Uid& id) override;
 
+  void recover(const Uid& spared) override { ponder(&spared); }
   std::optional<identity::Verdict> staleness() const override { return recovery_.staleness(); }
 
   /// Asks about everybody, whatever their grace.

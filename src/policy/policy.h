@@ -24,6 +24,9 @@ class Policy {
   /// Gives it up, and sees to it that the dead among those who are left get cleaned.
   virtual lock::Answer unlock(const Uid& id) = 0;
 
+  /// What lock() does about dead holders when it is refused, without an attempt.
+  virtual void recover(const Uid& spared) = 0;
+
   /// As Recovery::staleness.
   virtual std::optional<identity::Verdict> staleness() const = 0;
 
@@ -36,6 +39,9 @@ struct Rules {
   const identity::Checker& checker;
   /// Dear checks: how long an id is left in peace between two of them. None: checks are cheap.
   std::optional<std::chrono::seconds> grace{};
+  /// Dear checks: whether a refused attempt may pause, which throttles those who spin. Who waits
+  /// otherwise need not.
+  bool may_pause = true;
   const Clock& clock = real_clock();
   const Log& log = silent_log();
 };

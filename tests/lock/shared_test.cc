@@ -142,24 +142,6 @@ TEST_CASE("an upgrade that waits keeps new sharers out and its own hold", "[lock
   }
 }
 
-TEST_CASE("of two upgrades the smaller id goes first and the other is told", "[lock][upgrade]") {
-  Bench b;
-  b.share(kA);
-  b.share(kB);
-  SECTION("whoever asks first") {
-    CHECK(b.upgrade(kB) == Outcome::contended);
-    CHECK(b.upgrade(kA) == Outcome::contended);
-    CHECK(b.upgrade(kB) == Outcome::deadlock);
-  }
-  SECTION("or second") {
-    CHECK(b.upgrade(kA) == Outcome::contended);
-    CHECK(b.upgrade(kB) == Outcome::deadlock);
-  }
-  CHECK(b.lock.mode(kB) == Mode::shared);
-  b.lock.unlock(kB);
-  CHECK(b.upgrade(kA) == Outcome::held);
-}
-
 TEST_CASE("a downgrade is never refused and lets sharers in", "[lock][upgrade]") {
   Bench b;
   b.take(kA);
@@ -241,13 +223,6 @@ const std::vector<Scene>& scenes() {
        [](FastLock& l) {
          l.lock(kA, some_record(), Mode::shared);
          l.lock(kB, some_record(), Mode::shared);
-       },
-       [](FastLock& l) { return l.upgrade(kB, some_record()); }},
-      {"upgrade beside another that upgrades",
-       [](FastLock& l) {
-         l.lock(kA, some_record(), Mode::shared);
-         l.lock(kB, some_record(), Mode::shared);
-         l.upgrade(kA, some_record());
        },
        [](FastLock& l) { return l.upgrade(kB, some_record()); }},
       {"downgrade", [](FastLock& l) { l.lock(kB, some_record()); },

@@ -1,0 +1,92 @@
+#include "disk/watch.h"
+
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace holdfast::disk {
+namespace {
+
+// of filesystems whose numbers the kernel's header does not have
+constexpr unsigned long kBtrfs = 0x9123683E;
+constexpr unsigned long kZfs = 0x2FC12FC1;
+constexpr unsigned long kBcachefs = 0xCA451A4E;
+
+constexpr std::array<unsigned long, 10> kLocal{
+    EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,   TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC,
+    F2FS_SUPER_MAGIC, MSDOS_SUPER_MAGIC, kBtrfs,      kZfs,        kBcachefs};
+
+}  // namespace
+
+bool is_local(const Path& path) {
+  struct statfs fs {};
+  if (statfs(path.c_str(), &fs) != 0) return false;
+  const auto type = static_cast<unsigned long>(fs.f_type) & 0xFFFFFFFFUL;
+  return std::find(kLocal.begin(), kLocal.end(), type) != kLocal.end();
+}
+
+void Watch::clear() {
+  for (const int watch : watched_) (void)inotify_rm_watch(inotify_.fd(), watch);
+  watched_.clear();
+  processes_.clear();
+  is_blind_ = false;
+  drain();
+}
+
+void Watch::on_departure(const Path& folder) {
+  add(folder, IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+}
+
+void Watch::on_removal(const Path& file) {
+  // a file that somebody has open is told of by its count of names
+  add(file, IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB);
+}
+
+void Watch::add(const Path& path, std::uint32_t events) {
+  if (!inotify_.is_open() && is_local(path)) {
+    inotify_ = Handle(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  }
+  const int watch = inotify_.is_open()
+                        ? inotify_add_watch(inotify_.fd(), path.c_str(), events | IN_DONT_FOLLOW)
+                        : -1;
+  if (watch >= 0) {
+    watched_.push_back(watch);
+  } else {
+    is_blind_ = true;
+  }
+}
+
+void Watch::on_exit(pid_t pid) {
+  const long fd = syscall(SYS_pidfd_open, pid, 0);
+  if (fd >= 0) {
+    processes_.emplace_back(static_cast<int>(fd));
+  } else {
+    is_blind_ = true;
+  }
+}
+
+void Watch::drain() {
+  std::array<char, 4096> events;
+  while (inotify_.is_open() && read(inotify_.fd(), events.data(), events.size()) > 0) {
+  }
+}
+
+Watch::Woken Watch::wait(std::chrono::nanoseconds longest, int stop) {
+  std::vector<pollfd> fds;
+  fds.push_back({stop, POLLIN, 0});
+  if (!watched_.empty()) fds.push_back({inotify_.fd(), POLLIN, 0});
+  for (const Handle& process : processes_) fds.push_back({process.fd(), POLLIN, 0});
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
+  const timespec time{seconds.count(), (longest - seconds).count()};
+  const int ready = ppoll(fds.data(), fds.size(), &time, nullptr);
+  if (ready > 0 && fds[0].revents != 0) return Woken::stopped;
+  return ready > 0 ? Woken::changed : Woken::late;
+}
+
+}  // namespace holdfast::disk

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <vector>
+
+#include "disk/disk.h"
+#include "disk/handle.h"
+
+namespace holdfast::disk {
+
+/// Sleeps until something that was pointed out to it changes.
+///
+/// Arm it, look, then wait: what changes between the look and the wait ends the wait at once. An
+/// event is only a hint to look again; a wait may end without one.
+///
+/// Sees:     files and folders of local filesystems, by inotify; ends of processes of this host, by
+///           pidfd. Other filesystems, and hosts whose inotify is used up, make is_blind(): whoever
+///           waits has to look from time to time.
+class Watch {
+ public:
+  enum class Woken { changed, late, stopped };
+
+  /// Forgets all that it was to watch.
+  void clear();
+
+  /// Names that leave the folder or are replaced in it, and its own end.
+  void on_departure(const Path& folder);
+
+  /// The end of this one name.
+  void on_removal(const Path& file);
+
+  /// The end of a process. One that cannot be watched makes it blind.
+  void on_exit(pid_t pid);
+
+  /// Something of another host, or that nobody knows.
+  void on_unseen() { is_blind_ = true; }
+
+  /// Something was to be watched that cannot be.
+  bool is_blind() const { return is_blind_; }
+
+  /// `stop`: a descriptor that ends the wait for good when it can be read, or -1.
+  Woken wait(std::chrono::nanoseconds longest, int stop);
+
+ private:
+  void add(const Path& path, std::uint32_t events);
+  void drain();
+
+  Handle inotify_;
+  std::vector<int> watched_;
+  std::vector<Handle> processes_;
+  bool is_blind_ = false;
+};
+
+/// Whether changes that other hosts make there are unseen by this one's kernel. What is not known
+/// to be local is not.
+bool is_local(const Path& path);
+
+}  // namespace holdfast::disk

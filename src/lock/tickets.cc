@@ -1,0 +1,142 @@
+#include "lock/tickets.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace holdfast::lock {
+
+using disk::Handle;
+
+namespace {
+
+constexpr int kRetryLimit = 32;
+constexpr std::size_t kDigits = 10;
+constexpr std::uint64_t kHighest = 9'999'999'999;
+constexpr std::size_t kLongestText = 64 << 10;
+
+std::optional<Ticket> parse_ticket(const std::string& name) {
+  if (name.size() < kDigits + 4 || name[kDigits] != '.' || name[kDigits + 2] != '.') {
+    return std::nullopt;
+  }
+  const auto number = to_number(std::string_view(name).substr(0, kDigits));
+  const char mode = name[kDigits + 1];
+  if (!number || (mode != 'r' && mode != 'w')) return std::nullopt;
+  return Ticket{*number, mode == 'r' ? Mode::shared : Mode::exclusive,
+                Uid::found(name.substr(kDigits + 3))};
+}
+
+bool is_passing(std::error_code ec) {
+  return ec == std::errc::no_such_file_or_directory || ec == std::errc::file_exists ||
+         ec == std::errc::interrupted || ec == std::error_code(ESTALE, std::generic_category());
+}
+
+}  // namespace
+
+std::string Ticket::name() const {
+  return fmt::format("{:010}.{}.{}", number, mode == Mode::shared ? 'r' : 'w', id.str());
+}
+
+bool is_before(const Ticket& a, const Ticket& b) {
+  return std::tie(a.number, a.id, a.mode) < std::tie(b.number, b.id, b.mode);
+}
+
+std::vector<Ticket> Tickets::list(std::error_code& ec) const {
+  std::vector<std::string> names;
+  ec = disk_.list(at_.queue(), names);
+  if (ec == std::errc::no_such_file_or_directory) ec.clear();
+  std::vector<Ticket> tickets;
+  tickets.reserve(names.size());
+  for (const std::string& name : names) {
+    if (auto ticket = parse_ticket(name)) tickets.push_back(std::move(*ticket));
+  }
+  std::sort(tickets.begin(), tickets.end(), is_before);
+  return tickets;
+}
+
+std::optional<Ticket> Tickets::take(const Uid& id, Mode mode, const std::string& text,
+                                    std::error_code& ec) {
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    Handle queue;
+    Handle file;
+    const std::error_code made = disk::make_dirs(disk_, at_.queue());
+    ec = disk_.open_dir(at_.queue(), queue);
+    if (ec && made && made != std::errc::file_exists) ec = made;
+    const disk::At newcomer = Layout::newcomer(queue, id);
+    if (!ec) ec = disk_.create(newcomer, file);
+    if (ec == std::errc::file_exists) (void)disk_.unlink(newcomer);  // of one that was killed
+    if (!ec) ec = disk_.write(file, text);
+    if (file.is_open()) {
+      const std::error_code closed = disk_.close(file);
+      if (!ec) ec = closed;
+      if (ec) (void)disk_.unlink(newcomer);
+    }
+    if (!ec) {
+      const std::vector<Ticket> others = list(ec);
+      const Ticket ticket{others.empty() ? 1 : others.back().number + 1, mode, id};
+      if (ticket.number > kHighest) ec = std::make_error_code(std::errc::value_too_large);
+      if (!ec) ec = disk_.rename(newcomer, {queue, ticket.name()});
+      if (!ec || is_there(ticket)) {  // its reply may have been lost
+        ec.clear();
+        return ticket;
+      }
+      (void)disk_.unlink(newcomer);
+    }
+    if (!is_passing(ec)) break;
+  }
+  tidy();
+  return std::nullopt;
+}
+
+bool Tickets::is_there(const Ticket& ticket) const {
+  disk::Status status;
+  return disk_.status(path(ticket), status) != std::errc::no_such_file_or_directory;
+}
+
+std::optional<std::string> Tickets::text(const Ticket& ticket) const {
+  Handle file;
+  std::string text;
+  if (disk_.open_file(path(ticket), file) || disk_.read(file, text, kLongestText)) {
+    return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<std::chrono::system_clock::time_point> Tickets::time(const Ticket& ticket) const {
+  disk::Status status;
+  if (disk_.status(path(ticket), status)) return std::nullopt;
+  return status.modified;
+}
+
+void Tickets::renew(const Ticket& ticket) {
+  (void)disk_.touch(path(ticket));  // who may not date it asks nevertheless
+}
+
+void Tickets::remove(const Ticket& ticket) {
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    const std::error_code ec = disk_.unlink(path(ticket));
+    if (!ec || !is_passing(ec) || !is_there(ticket)) break;
+  }
+  tidy();
+}
+
+void Tickets::sweep(std::chrono::system_clock::time_point limit) {
+  std::vector<std::string> names;
+  Handle queue;
+  if (disk_.list(at_.queue(), names) || disk_.open_dir(at_.queue(), queue)) return;
+  for (const std::string& name : names) {
+    disk::Status status;
+    if (!Layout::is_newcomer(name) || disk_.status({queue, name}, status)) continue;
+    if (status.modified <= limit) (void)disk_.unlink({queue, name});
+  }
+  tidy();
+}
+
+void Tickets::tidy() {
+  if (!disk_.remove_dir(at_.queue())) (void)disk_.remove_dir(at_.lock());
+}
+
+}  // namespace holdfast::lock

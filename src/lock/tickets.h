@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/uid.h"
+#include "disk/disk.h"
+#include "lock/fast_lock.h"
+#include "lock/layout.h"
+
+namespace holdfast::lock {
+
+/// A place in the line for a lock: .queue/<number>.<r|w>.<id>.
+struct Ticket {
+  std::uint64_t number;
+  Mode mode;
+  Uid id;
+
+  std::string name() const;
+  bool operator==(const Ticket&) const = default;
+};
+
+/// Of equal numbers the smaller id goes first: who arrives at the same time may come in any order,
+/// but all must see the same one.
+bool is_before(const Ticket& a, const Ticket& b);
+
+/// Those who wait for a lock, in the order in which they came.
+///
+/// Decides:  nothing about exclusion. A ticket that is lost, doubled or wrong costs order only.
+/// Number:   one more than the highest that is seen; the look follows a change of the folder by us,
+///           so that a network filesystem shows it as it is.
+/// Killed:   leaves new.<id>, which nobody looks at, or a ticket, which those behind it have judged
+///           by what it says.
+class Tickets {
+ public:
+  Tickets(disk::Disk& disk, Layout at) : disk_(disk), at_(std::move(at)) {}
+
+  /// In their order. What is no ticket is left out.
+  std::vector<Ticket> list(std::error_code& ec) const;
+
+  /// The last place in line. `text` is what others learn of who waits.
+  std::optional<Ticket> take(const Uid& id, Mode mode, const std::string& text,
+                             std::error_code& ec);
+
+  bool is_there(const Ticket& ticket) const;
+  disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
+  std::optional<std::string> text(const Ticket& ticket) const;
+
+  /// When it was taken, or last asked about; by the clock of the filesystem.
+  std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;
+  void renew(const Ticket& ticket);
+
+  /// Leaves the line, or takes one that is dead out of it.
+  void remove(const Ticket& ticket);
+
+  /// Newcomers that nobody touched since `limit`, and the folder if nobody is in line.
+  void sweep(std::chrono::system_clock::time_point limit);
+
+ private:
+  void tidy();
+
+  disk::Disk& disk_;
+  Layout at_;
+};
+
+}  // namespace holdfast::lock
