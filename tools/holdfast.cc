@@ -29,6 +29,8 @@ constexpr Entry kTools[] = {
      "a lock held by a process of any host of a cluster, recovered when it dies"},
     {"semaphore", tools::semaphore, "lets in a number of processes of this host at once"},
     {"semaphore_ssh", tools::semaphore_ssh, "the same for processes of any host of a cluster"},
+    {"rw_lock", tools::rw_lock, "a lock that several share or one holds alone"},
+    {"fair_lock", tools::fair_lock, "a lock that those who wait get in the order they came"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"check_lock", tools::check_lock,

@@ -7,6 +7,8 @@ int fast_lock(int argc, char** argv);
 int check_lock(int argc, char** argv);
 int grace_lock(int argc, char** argv);
 int hostpid_lock(int argc, char** argv);
+int fair_lock(int argc, char** argv);
+int rw_lock(int argc, char** argv);
 int local_id(int argc, char** argv);
 int lock_local(int argc, char** argv);
 int lock_ssh(int argc, char** argv);

@@ -31,6 +31,20 @@ enum class SemaphoreExit : int {
   no_such_process = 20,  ///< the pid given is not running, or is not a pid
 };
 
+/// Locks with a line of waiters: rw_lock, fair_lock.
+enum class LineExit : int {
+  ok = 0,
+  refused = 1,           ///< others hold it, or time is up, or the asked thing is not so
+  failed = 2,            ///< could not be tried; stderr says why
+  usage = 10,            ///< wrong words on the command line
+  cross_device = 12,     ///< the lock directory spans two filesystems: no atomic rename there
+  output_failed = 14,    ///< the answer could not be written to standard output
+  not_held = 19,         ///< nothing to unlock, upgrade or downgrade
+  already_mine = 20,     ///< this very id holds it
+  no_such_process = 20,  ///< the pid given is not running, or is not a pid
+  deadlock = 23,         ///< upgrade: another sharer upgrades already
+};
+
 /// `is_stale LOCK` of the lockers.
 enum class StaleExit : int {
   stale = 0,     ///< the owner is dead
@@ -75,6 +89,7 @@ class Exit {
  public:
   Exit(LockExit code) : code_(static_cast<int>(code)) {}
   Exit(SemaphoreExit code) : code_(static_cast<int>(code)) {}
+  Exit(LineExit code) : code_(static_cast<int>(code)) {}
   Exit(StaleExit code) : code_(static_cast<int>(code)) {}
   Exit(LocalIdExit code) : code_(static_cast<int>(code)) {}
   Exit(SshIdExit code) : code_(static_cast<int>(code)) {}

@@ -107,6 +107,23 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
   };
   if (tool.knows & knows_age) add_seconds("--older-than", options.age);
   if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
+  if (tool.knows & knows_wait) add_seconds("--wait", options.wait);
+  if (tool.knows & knows_order) {
+    const auto set_order = [&options](bool barge, bool prefer_writers) {
+      return [&options, barge, prefer_writers](std::int64_t) {
+        options.barge = barge;
+        options.prefer_writers = prefer_writers;
+      };
+    };
+    app.add_flag_function("--fair", set_order(false, false));
+    app.add_flag_function("--barge", set_order(true, false));
+    app.add_flag_function("--prefer-writers", set_order(false, true));
+  }
+  if (tool.knows & knows_cluster) app.add_flag("--ssh", options.ssh);
+  if (tool.knows & knows_json) {
+    app.add_flag("--json", options.json);
+    app.add_flag("--ids-json", options.ids_json);
+  }
   if (tool.knows & knows_grace) add_seconds("--grace-seconds", options.grace);
   if (tool.knows & knows_timeouts) {
     add_seconds("--connect-timeout", options.connect);

@@ -41,6 +41,20 @@ std::string usage(const Tool& tool) {
     text += "             --older-than <s>    clean: proposals untouched for that long (5)\n";
   if (tool.knows & knows_patience)
     text += "             --wait <s>          kill: how long to wait for the end (5)\n";
+  if (tool.knows & knows_wait)
+    text += "             --wait <s>          stand in line for so long (0: one attempt)\n";
+  if (tool.knows & knows_order)
+    text +=
+        "             --fair              first come, first served (default)\n"
+        "             --barge             no line: whoever tries at the right moment\n"
+        "             --prefer-writers    a sharer waits as long as any writer does\n";
+  if (tool.knows & knows_cluster)
+    text += "             --ssh               ids of processes of any host, as lock_ssh has them\n";
+  if (tool.knows & knows_json)
+    text +=
+        "             --json              status: as one line of JSON\n"
+        "             --ids-json          status: as the service-status document of a data "
+        "server\n";
   if (tool.knows & knows_grace)
     text += "             --grace-seconds <s> how long an id is left in peace between two checks\n";
   if (tool.knows & knows_notifier)

@@ -39,6 +39,12 @@ struct Options {
   std::optional<std::chrono::seconds> grace;    ///< --grace-seconds
   std::vector<std::string> notifier;            ///< --on-check-fail, word by word
   std::vector<std::string> idhelper;            ///< --idhelper, word by word
+  std::optional<std::chrono::seconds> wait;     ///< --wait, of tools that stand in line
+  bool barge = false;                           ///< --barge
+  bool prefer_writers = false;                  ///< --prefer-writers
+  bool ssh = false;                             ///< --ssh: ids of a cluster
+  bool json = false;                            ///< --json
+  bool ids_json = false;                        ///< --ids-json
   bool local = false;                           ///< --local
   std::vector<std::string> locker;              ///< LOCKER, of tools that take one
   std::vector<std::string> locker_args;         ///< --locker-arg, word by word
@@ -59,7 +65,11 @@ enum Knows : unsigned {
   knows_helpers = 64,  ///< --idhelper and --checker
   knows_ssh = 128,     ///< --ssh-strict and --ssh-insecure
   knows_timeouts = 256,
-  knows_locker = 512,  ///< --local and --locker-arg
+  knows_wait = 1024,     ///< --wait for a lock, not with knows_patience
+  knows_order = 2048,    ///< --fair, --barge and --prefer-writers
+  knows_cluster = 4096,  ///< --ssh, which the options of lock_ssh may follow
+  knows_json = 8192,     ///< --json and --ids-json
+  knows_locker = 512,    ///< --local and --locker-arg
 };
 
 class Call;

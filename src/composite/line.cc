@@ -1,0 +1,214 @@
+#include "composite/line.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/text.h"
+#include "identity/local_id.h"
+
+namespace holdfast::composite {
+
+using identity::Life;
+using lock::Answer;
+using lock::Mode;
+using lock::Outcome;
+using lock::Ticket;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// With everything watched, a look in vain from time to time costs less than a call a second.
+constexpr std::chrono::nanoseconds kBackstop = 30s;
+constexpr std::chrono::nanoseconds kFirstPause = 10ms;
+constexpr std::chrono::nanoseconds kLongestPause = 2s;
+
+/// What a ticket says: the record of who is to hold, then id and record of who waits.
+struct Says {
+  std::optional<Record> holder;
+  std::optional<Uid> waiter_id;
+  std::optional<Record> waiter;
+};
+
+Says parse(const std::string& text) {
+  Says says;
+  const auto lines = split(text, "\n", false);
+  if (!lines.empty()) says.holder = parse_record(lines[0]);
+  if (lines.size() > 2 && !lines[1].empty()) {
+    says.waiter_id = Uid::found(std::string(lines[1]));
+    says.waiter = parse_record(lines[2]);
+  }
+  return says;
+}
+
+bool is_of_here(const std::optional<Record>& record, const Record& here) {
+  return record && record->names_process() && record->boot == here.boot &&
+         record->pidns == here.pidns;
+}
+
+}  // namespace
+
+Line::Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order)
+    : holder_(holder), order_(order), tickets_(disk, lock::Layout(lock)) {}
+
+Answer Line::stand(Mode mode, const Patience& patience, Goal& goal) {
+  was_stopped_ = false;
+  const bool may_try = order_ == Order::barge || !has_line();
+  if (may_try) {
+    Answer answer = goal.try_once();
+    if (answer.outcome != Outcome::contended || patience.is_none()) return answer;
+  } else if (patience.is_none()) {
+    return {Outcome::contended, "others wait in line"};
+  }
+  return wait_for_turn(mode, patience, goal);
+}
+
+/// Whether anybody waits whom the checker does not call dead.
+bool Line::has_line() {
+  std::error_code ec;
+  for (const Ticket& ticket : tickets_.list(ec)) {
+    if (!is_due(ticket) || !is_dead(ticket)) return true;
+    tickets_.remove(ticket);
+  }
+  return static_cast<bool>(ec);
+}
+
+Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
+  const Deadline told(real_clock(), 1s);
+  std::optional<Ticket> own;
+  Answer answer{Outcome::contended, {}};
+  for (int looks = 0;; ++looks) {
+    std::error_code ec;
+    bool is_in_line = own.has_value();
+    std::optional<Ticket> before;
+    if (own) before = blocker(*own, is_in_line);
+    if (!is_in_line && order_ != Order::barge) {
+      own = tickets_.take(holder_.self.uid, mode, text(), ec);
+      if (!own) return {Outcome::failed, "cannot get in line: " + ec.message()};
+      before = blocker(*own, is_in_line);
+    }
+    watch_.clear();
+    if (before) {
+      watch_waiter(*before);
+      if (!tickets_.is_there(*before)) continue;
+      if (is_due(*before) && is_dead(*before)) {
+        holder_.log.info("{} is dead and leaves the line", before->id.str());
+        tickets_.remove(*before);
+        continue;
+      }
+    } else {
+      goal.watch(watch_);
+      answer = goal.try_once();
+      if (answer.outcome != Outcome::contended) break;
+    }
+    if (patience.left() == 0ns) break;
+    if (tell_ && told.passed()) std::exchange(tell_, nullptr)();
+    auto longest = std::min(patience.left(), pause(looks));
+    if (tell_) longest = std::min(longest, told.left());
+    const auto woken = watch_.wait(longest, patience.stop());
+    if (woken == disk::Watch::Woken::stopped) {
+      was_stopped_ = true;
+      break;
+    }
+    if (woken == disk::Watch::Woken::changed) looks = 0;
+  }
+  if (own) tickets_.remove(*own);
+  return answer;
+}
+
+/// The nearest ticket before ours that we must let go first.
+std::optional<Ticket> Line::blocker(const Ticket& own, bool& is_in_line) const {
+  std::error_code ec;
+  std::optional<Ticket> nearest;
+  is_in_line = false;
+  for (Ticket& ticket : tickets_.list(ec)) {
+    if (ticket == own) {
+      is_in_line = true;
+      if (order_ != Order::prefer_writers || own.mode == Mode::exclusive) break;
+      continue;
+    }
+    const bool is_writer = ticket.mode == Mode::exclusive;
+    const bool counts = own.mode == Mode::shared          ? is_writer
+                        : order_ == Order::prefer_writers ? is_writer
+                                                          : true;
+    if (counts) nearest = std::move(ticket);
+  }
+  if (ec) is_in_line = true;  // not to be seen is not gone
+  return nearest;
+}
+
+/// Cheap checks may be made at any time, dear ones of a ticket that was left in peace for a grace.
+bool Line::is_due(const Ticket& ticket) const {
+  if (!holder_.grace) return true;
+  const auto time = tickets_.time(ticket);
+  return time && *time <= real_clock().wall() - *holder_.grace;
+}
+
+bool Line::is_dead(const Ticket& ticket) {
+  const auto text = tickets_.text(ticket);
+  if (!text) return false;
+  const Says says = parse(*text);
+  if (holder_.grace) tickets_.renew(ticket);
+  const Record& here = holder_.waiter.record;
+  if (says.waiter_id && is_of_here(says.waiter, here)) {
+    const identity::LocalId local(disk::posix());
+    if (local.check(*says.waiter_id, says.waiter).life == Life::dead) return true;
+  } else if (says.waiter_id && holder_.checker->reads_records()) {
+    if (holder_.checker->check(*says.waiter_id, says.waiter).life == Life::dead) return true;
+  }
+  return holder_.checker->check(ticket.id, says.holder).life == Life::dead;
+}
+
+void Line::watch_waiter(const Ticket& ticket) {
+  watch_.on_removal(tickets_.path(ticket));
+  const auto text = tickets_.text(ticket);
+  if (!text) return;
+  const Says says = parse(*text);
+  const Record& here = holder_.waiter.record;
+  if (is_of_here(says.waiter, here)) watch_.on_exit(static_cast<pid_t>(says.waiter->pid));
+  if (is_of_here(says.holder, here)) watch_.on_exit(static_cast<pid_t>(says.holder->pid));
+}
+
+/// A jittered one that grows, where somebody has to be looked at.
+std::chrono::nanoseconds Line::pause(int looks) const {
+  if (!watch_.is_blind() && !holder_.grace) return kBackstop;
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  const auto grown = std::min(kLongestPause, kFirstPause * (1 << std::min(looks, 10)));
+  std::uniform_int_distribution<std::chrono::nanoseconds::rep> jitter(grown.count() / 2,
+                                                                      grown.count());
+  return std::chrono::nanoseconds(jitter(random));
+}
+
+std::string Line::text() const {
+  return to_line(holder_.self.record) + holder_.waiter.uid.str() + "\n" +
+         to_line(holder_.waiter.record);
+}
+
+std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::Path& lock) {
+  const lock::Tickets tickets(disk, lock::Layout(lock));
+  std::error_code ec;
+  std::vector<Waiter> waiters;
+  for (Ticket& ticket : tickets.list(ec)) {
+    const auto time = tickets.time(ticket);
+    const auto text = tickets.text(ticket);
+    if (!time || !text) continue;  // gone meanwhile
+    const Says says = parse(*text);
+    const auto age = real_clock().wall() - *time;
+    waiters.push_back({std::move(ticket),
+                       std::max(0s, std::chrono::duration_cast<std::chrono::seconds>(age)),
+                       says.holder});
+  }
+  if (ec) throw std::system_error(ec, "cannot look at the line of " + lock.native());
+  return waiters;
+}
+
+bool Line::clean() {
+  std::error_code ec;
+  for (const Ticket& ticket : tickets_.list(ec)) {
+    if (is_dead(ticket)) tickets_.remove(ticket);
+  }
+  tickets_.sweep(real_clock().wall() - 5s);
+  return !ec && tickets_.list(ec).empty() && !ec;
+}
+
+}  // namespace holdfast::composite

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "composite/holder.h"
+#include "composite/patience.h"
+#include "disk/watch.h"
+#include "lock/tickets.h"
+
+namespace holdfast::composite {
+
+/// Who may go before whom.
+enum class Order {
+  fair,            ///< first come, first served; sharers go together
+  barge,           ///< no line: whoever tries at the right moment
+  prefer_writers,  ///< a sharer waits as long as anybody waits for an exclusive hold
+};
+
+/// One who stands in line, as others see it.
+struct Waiter {
+  lock::Ticket ticket;
+  std::chrono::seconds age;
+  std::optional<Record> record;  ///< of the one who will hold
+};
+
+/// What somebody stands in line for.
+class Goal {
+ public:
+  virtual ~Goal() = default;
+  virtual lock::Answer try_once() = 0;         ///< contended: not now
+  virtual void watch(disk::Watch& watch) = 0;  ///< what ends before it can be had
+};
+
+/// The line before a lock: tickets, in order, with their waiters asleep.
+///
+/// Decides:  nothing about exclusion; the goal does. The line decides who tries when. Who starts to
+///           arrive after a ticket of P is there gets nothing that conflicts with P before P does;
+///           those who arrive at the same time may come in any order. Callers that know no line, a
+///           shell script for one, may go before everybody.
+/// Sleeps:   each waiter watches the one ticket that is next before its own, and the first one
+///           watches the holders: an event wakes one waiter, however long the line. What cannot be
+///           watched (a network filesystem, a process of another host) is looked at from time to
+///           time, the less often the longer nothing happens.
+/// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
+///           waits or the one that is to hold is dead. Dear checks: only of a ticket that nobody
+///           touched for a grace.
+/// Killed:   leaves a ticket of a dead process.
+class Line {
+ public:
+  Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order);
+
+  /// Tries until the goal answers anything but contended, patience is over (contended), or the
+  /// caller was stopped (`was_stopped`). Afterwards no ticket of ours is left.
+  lock::Answer stand(lock::Mode mode, const Patience& patience, Goal& goal);
+
+  bool was_stopped() const { return was_stopped_; }
+
+  /// Called once, after a wait of a second.
+  void set_teller(std::function<void()> tell) { tell_ = std::move(tell); }
+
+  /// Those in line, the first one first.
+  static std::vector<Waiter> waiters(disk::Disk& disk, const disk::Path& lock);
+
+  /// Takes the dead out of the line. True if nobody is left.
+  bool clean();
+
+ private:
+  lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal);
+  std::optional<lock::Ticket> blocker(const lock::Ticket& own, bool& is_in_line) const;
+  bool is_dead(const lock::Ticket& ticket);
+  bool is_due(const lock::Ticket& ticket) const;
+  void watch_waiter(const lock::Ticket& ticket);
+  bool has_line();
+  std::chrono::nanoseconds pause(int looks) const;
+  std::string text() const;
+
+  const Holder& holder_;
+  Order order_;
+  lock::Tickets tickets_;
+  disk::Watch watch_;
+  bool was_stopped_ = false;
+  std::function<void()> tell_;
+};
+
+}  // namespace holdfast::composite

@@ -1,0 +1,166 @@
+#include "composite/rw_lock.h"
+
+namespace holdfast::composite {
+
+using lock::Answer;
+using lock::Leaf;
+using lock::Mode;
+using lock::Outcome;
+
+namespace {
+
+/// One hold of a FastLock.
+class HeldLock final : public Held {
+ public:
+  HeldLock(disk::Disk& disk, const disk::Path& path, Uid id, std::string nonce)
+      : lock_(disk, path), id_(std::move(id)), nonce_(std::move(nonce)) {}
+
+  Outcome release() override { return lock_.unlock(id_, nonce_).outcome; }
+  bool is_held() const override { return lock_.is_held(id_, nonce_); }
+
+ private:
+  lock::FastLock lock_;
+  Uid id_;
+  std::string nonce_;
+};
+
+}  // namespace
+
+/// What a caller of acquire or upgrade stands in line for.
+class RwLock::Entry final : public Goal {
+ public:
+  Entry(RwLock& lock, std::function<Answer()> attempt)
+      : lock_(lock), attempt_(std::move(attempt)) {}
+
+  Answer try_once() override { return attempt_(); }
+
+  void watch(disk::Watch& watch) override {
+    lock_.lock_.watch(watch);
+    const Record& here = lock_.holder_.waiter.record;
+    std::error_code ec;  // the attempt tells
+    for (const Leaf& leaf : lock_.lock_.owner(ec)) {
+      if (leaf.id == lock_.holder_.self.uid) continue;
+      const bool is_here = leaf.record && leaf.record->names_process() &&
+                           leaf.record->boot == here.boot && leaf.record->pidns == here.pidns;
+      if (is_here) {
+        watch.on_exit(static_cast<pid_t>(leaf.record->pid));
+      } else {
+        watch.on_unseen();
+      }
+    }
+  }
+
+ private:
+  RwLock& lock_;
+  std::function<Answer()> attempt_;
+};
+
+RwLock::RwLock(const disk::Path& lock, const Holder& holder, Order order, disk::Disk& disk)
+    : disk_(disk),
+      holder_(holder),
+      lock_(disk, lock, holder.log),
+      policy_(policy::policy_for(lock_, holder.rules())),
+      order_(order) {}
+
+Answer RwLock::acquire(Mode mode, const Patience& patience) {
+  if (const auto leaf = own_leaf()) {
+    return {Outcome::already_mine, lock_.path().native() + " already locked by " + leaf->id.str()};
+  }
+  Entry entry(*this, [&] { return policy_->lock(holder_.self.uid, holder_.self.record, mode); });
+  return stand(order_, mode, patience, entry);
+}
+
+Answer RwLock::stand(Order order, Mode mode, const Patience& patience, Entry& entry) {
+  Line line(disk_, lock_.path(), holder_, order);
+  line.set_teller(tell_);
+  Answer answer = line.stand(mode, patience, entry);
+  was_stopped_ = line.was_stopped();
+  return answer;
+}
+
+Answer RwLock::upgrade(const Patience& patience) {
+  const auto own = own_leaf();
+  if (!own) return not_held();
+  if (lock_.mode(own->id) == Mode::exclusive) {
+    return {Outcome::already_mine,
+            lock_.path().native() + " is held by " + own->id.str() + " alone"};
+  }
+  lock::FastLock right = lock_.right_to_upgrade();
+  const auto right_policy = policy::policy_for(right, holder_.rules());
+  const Answer first = right_policy->lock(own->id, holder_.self.record);
+  if (first.outcome == Outcome::contended) {
+    return {Outcome::deadlock,
+            lock_.path().native() + " is being upgraded by another who shares it"};
+  }
+  // already_mine: of an upgrade that was killed, which goes on here
+  if (first.outcome != Outcome::held && first.outcome != Outcome::already_mine) return first;
+  Answer answer = wait_to_be_alone(own->id, patience);
+  const bool is_unchanged =
+      answer.outcome == Outcome::contended || answer.outcome == Outcome::failed;
+  if (is_unchanged) {
+    const Answer given_up = lock_.downgrade(own->id, holder_.self.record);
+    if (given_up.outcome != Outcome::held) answer = given_up;
+  }
+  (void)right_policy->unlock(own->id);  // what stays goes with the next unlock or with the process
+  return answer;
+}
+
+Answer RwLock::wait_to_be_alone(const Uid& id, const Patience& patience) {
+  Entry entry(*this, [&] {
+    Answer answer = lock_.upgrade(id, holder_.self.record);
+    if (answer.outcome != Outcome::contended) return answer;
+    policy_->recover(id);
+    return lock_.upgrade(id, holder_.self.record);
+  });
+  return stand(Order::barge, Mode::exclusive, patience, entry);
+}
+
+Answer RwLock::downgrade() {
+  const auto own = own_leaf();
+  if (!own) return not_held();
+  if (own->mode == Mode::shared) {
+    return {Outcome::not_mine, lock_.path().native() + " is only shared by " + own->id.str()};
+  }
+  const Answer answer = lock_.downgrade(own->id, holder_.self.record);
+  (void)lock_.right_to_upgrade().unlock(own->id);  // of an upgrade that was killed
+  return answer;
+}
+
+Answer RwLock::unlock() {
+  const auto own = own_leaf();
+  if (!own) return not_held();
+  // of an upgrade that was killed; later it would be in the way of those who share it then
+  if (own->mode == Mode::exclusive) (void)lock_.right_to_upgrade().unlock(own->id);
+  return policy_->unlock(own->id);
+}
+
+std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
+  refusal_ = acquire(mode, patience);
+  if (refusal_.outcome != Outcome::held) return std::nullopt;
+  return Guard(std::make_unique<HeldLock>(disk_, lock_.path(), holder_.self.uid, refusal_.nonce));
+}
+
+/// The text of an id changes when the clock is stepped or the process takes a name with blanks:
+/// then the record tells that it is the same one.
+std::optional<Leaf> RwLock::own_leaf() const {
+  std::optional<Leaf> same;
+  for (Leaf& leaf : lock_.owner()) {
+    if (leaf.id == holder_.self.uid) return leaf;
+    if (leaf.record && is_same_process(*leaf.record, holder_.self.record)) same = std::move(leaf);
+  }
+  return same;
+}
+
+Answer RwLock::not_held() const {
+  return {Outcome::not_mine, lock_.path().native() + " is not locked by " + holder_.self.uid.str()};
+}
+
+bool RwLock::clean(std::chrono::seconds age) {
+  lock::FastLock right = lock_.right_to_upgrade();
+  (void)policy::policy_for(right, holder_.rules())
+      ->clean(age);  // what is left of it, the lock shows
+  const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean();
+  return policy_->clean(age) && is_empty_line;
+}
+
+}  // namespace holdfast::composite

@@ -1,0 +1,316 @@
+/// rw_lock and fair_lock as a shell user meets them.
+
+#include <algorithm>
+#include <boost/filesystem.hpp>
+#include <csignal>
+#include <memory>
+
+#include "court.h"
+#include "session.h"
+
+using namespace holdfast::testing;
+
+namespace {
+
+std::string uid_of(const Session& at, const Process& process) {
+  const std::string out = at.run({"local_id", "uid", process.pid_text()}).out;
+  return out.substr(0, out.find('\n'));
+}
+
+/// Waits in the background until the end of its scope.
+struct Waiting {
+  Waiting(const Session& at, const std::vector<std::string>& words) : process(words, in(at)) {
+    REQUIRE(eventually([&] { return !at.run({"rw_lock", "queue", "L"}).out.empty(); }));
+  }
+  static RunOptions in(const Session& at) {
+    RunOptions options;
+    options.cwd = at.path("");
+    return options;
+  }
+  Process process;
+};
+
+}  // namespace
+
+TEST_CASE("rw_lock lets sharers in together and a writer alone", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper), b(kSleeper), c(kSleeper);
+  CHECK(at.run({"rw_lock", "shared", "L", a.pid_text()}) == kSilentYes);
+  CHECK(at.run({"rw_lock", "shared", "L", b.pid_text()}) == kSilentYes);
+  CHECK(at.run({"rw_lock", "exclusive", "L", c.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "is_mine", "L", a.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "is_mine", "L", c.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "unlock", "L", a.pid_text()}) == kSilentYes);
+  CHECK(at.run({"rw_lock", "unlock", "L", b.pid_text()}) == kSilentYes);
+  CHECK(at.tree().empty());
+  CHECK(at.run({"rw_lock", "exclusive", "L", c.pid_text()}) == kSilentYes);
+  CHECK(at.run({"rw_lock", "shared", "L", a.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out == "X " + uid_of(at, c) + "\n");
+  CHECK(at.run({"rw_lock", "unlock", "L", uid_of(at, c)}) == kSilentYes);
+}
+
+TEST_CASE("plain lockers and rw_lock keep each other out of one path", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper), b(kSleeper);
+  const std::string plain = GENERATE("lock_local", "fast_lock", "check_lock");
+  CAPTURE(plain);
+  const std::vector<std::string> words =
+      plain == "lock_local" ? std::vector<std::string>{"lock_local", "lock", "L", b.pid_text()}
+      : plain == "fast_lock"
+          ? std::vector<std::string>{"fast_lock", "lock", "L", uid_of(at, b)}
+          : std::vector<std::string>{"check_lock", "local_id", "-s",         "is_stale",
+                                     "lock",       "L",        uid_of(at, b)};
+  REQUIRE(at.run({"rw_lock", "shared", "L", a.pid_text()}).code == 0);
+  CHECK(at.run(words).code == 1);
+  REQUIRE(at.run({"rw_lock", "unlock", "L", a.pid_text()}).code == 0);
+  REQUIRE(at.run(words).code == 0);
+  CHECK(at.run({"rw_lock", "shared", "L", a.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "exclusive", "L", a.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out == "X " + uid_of(at, b) + "\n");
+}
+
+TEST_CASE("several dead sharers are recovered together", "[e2e][rw]") {
+  const Session at;
+  const Process writer(kSleeper);
+  {
+    const Process a(kSleeper), b(kSleeper), c(kSleeper);
+    for (const Process* p : {&a, &b, &c}) {
+      REQUIRE(at.run({"rw_lock", "shared", "L", p->pid_text()}).code == 0);
+    }
+    CHECK(at.run({"rw_lock", "is_stale", "L"}).code == 1);
+  }
+  CHECK(at.run({"rw_lock", "is_stale", "L"}).code == 0);
+  CHECK(at.run({"rw_lock", "exclusive", "L", writer.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out == "X " + uid_of(at, writer) + "\n");
+}
+
+TEST_CASE("an upgrade waits for the others, and of two the second is told 23",
+          "[e2e][rw][adversarial-5]") {
+  const Session at;
+  const Process a(kSleeper), b(kSleeper), c(kSleeper), reader(kSleeper);
+  for (const Process* p : {&a, &b, &c, &reader}) {
+    REQUIRE(at.run({"rw_lock", "shared", "L", p->pid_text()}).code == 0);
+  }
+  const Result told =
+      at.shell("for p in " + a.pid_text() + " " + b.pid_text() + " " + c.pid_text() +
+               "; do (rw_lock --wait 3 upgrade L $p 2>/dev/null; echo $?) & done; wait");
+  INFO(told);  // the reader never leaves: one waits in vain, the others are told at once
+  CHECK(std::count(told.out.begin(), told.out.end(), '1') == 1);
+  CHECK(told.out.size() == 8);
+  CHECK(told.out.find("23\n") != told.out.rfind("23\n"));
+  for (const Process* p : {&a, &b, &c, &reader}) {
+    CHECK(at.run({"rw_lock", "is_mine", "L", p->pid_text()}).code == 0);
+  }
+  CHECK(at.run({"rw_lock", "owners", "L"}).out.find("X ") == std::string::npos);
+}
+
+TEST_CASE("an upgrade is granted when the last other sharer is gone or dead", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper);
+  auto b = std::make_unique<Process>(kSleeper);
+  REQUIRE(at.run({"rw_lock", "shared", "L", a.pid_text()}).code == 0);
+  REQUIRE(at.run({"rw_lock", "shared", "L", b->pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "upgrade", "L", a.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out.find("X ") == std::string::npos);
+  b.reset();
+  CHECK(at.run({"rw_lock", "upgrade", "L", a.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out == "X " + uid_of(at, a) + "\n");
+  CHECK(at.run({"rw_lock", "upgrade", "L", a.pid_text()}).code == 20);
+  CHECK(at.run({"rw_lock", "downgrade", "L", a.pid_text()}) == kSilentYes);
+  CHECK(at.run({"rw_lock", "owners", "L"}).out == "S " + uid_of(at, a) + "\n");
+  CHECK(at.run({"rw_lock", "downgrade", "L", a.pid_text()}).code == 19);
+}
+
+TEST_CASE("those who have nothing are told 19 and those who have it 20", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper);
+  for (const char* action : {"upgrade", "downgrade", "unlock"}) {
+    const Result result = at.run({"rw_lock", action, "L", a.pid_text()});
+    INFO(action << "\n" << result);
+    CHECK(result.code == 19);
+    CHECK(result.err.starts_with(" ERROR - L is not locked by "));
+  }
+  CHECK(at.tree().empty());
+  const std::string mode = GENERATE("shared", "exclusive");
+  REQUIRE(at.run({"rw_lock", mode, "L", a.pid_text()}).code == 0);
+  for (const char* again : {"shared", "exclusive"}) {
+    CHECK(at.run({"rw_lock", again, "L", a.pid_text()}).code == 20);
+  }
+  CHECK(at.run({"rw_lock", "unlock", "L", a.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "shared", "L", "999999999"}).code == 20);
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("a fair lock is given in the order of arrival", "[e2e][fair][adversarial-8]") {
+  const Session at;
+  const Process holder(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}).code == 0);
+  std::string script = "touch order\n";
+  constexpr int kWaiters = 8;
+  for (int i = 0; i < kWaiters; ++i) {
+    const std::string n = std::to_string(i);
+    script += "sleep 1000 & s" + n + "=$!\n";
+    script += "(fair_lock --wait 60 lock L $s" + n + " && echo " + n +
+              " >> order; fair_lock unlock L $s" + n + ") & w" + n + "=$!\n";
+    script +=
+        "until [ $(fair_lock queue L | wc -l) = " + std::to_string(i + 1) + " ]; do :; done\n";
+  }
+  script += "fair_lock queue L > seen\nfair_lock unlock L " + holder.pid_text() + "\nwait";
+  std::string order;
+  for (int i = 0; i < kWaiters; ++i) {
+    script += " $w" + std::to_string(i);
+    order += std::to_string(i) + "\n";
+  }
+  script += "\nkill";
+  for (int i = 0; i < kWaiters; ++i) script += " $s" + std::to_string(i);
+  at.must(script);
+  CHECK(read_file(at.path("order")) == order);
+  const std::string seen = read_file(at.path("seen"));
+  CHECK(std::count(seen.begin(), seen.end(), '\n') == kWaiters);
+  CHECK(seen.starts_with("1 w "));
+  CHECK(at.run({"fair_lock", "clean", "L"}).code == 0);
+}
+
+TEST_CASE("a stream of sharers does not keep a writer out", "[e2e][rw][adversarial-8]") {
+  const Session at;
+  const Process first(kSleeper), writer(kSleeper), later(kSleeper);
+  REQUIRE(at.run({"rw_lock", "shared", "L", first.pid_text()}).code == 0);
+  const Waiting waits(at, {"rw_lock", "--wait", "60", "exclusive", "L", writer.pid_text()});
+  CHECK(at.run({"rw_lock", "shared", "L", later.pid_text()}).code == 1);
+  CHECK(at.run({"rw_lock", "--barge", "shared", "L", later.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "unlock", "L", later.pid_text()}).code == 0);
+  CHECK(at.run({"rw_lock", "unlock", "L", first.pid_text()}).code == 0);
+  CHECK(eventually([&] {
+    return at.run({"rw_lock", "owners", "L"}).out == "X " + uid_of(at, writer) + "\n";
+  }));
+}
+
+TEST_CASE("whoever stops waiting leaves no place in line", "[e2e][fair]") {
+  const Session at;
+  const Process holder(kSleeper), other(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}).code == 0);
+  const Tree before = at.tree("L");
+  SECTION("when time is up") {
+    CHECK(at.run({"fair_lock", "--wait", "1", "lock", "L", other.pid_text()}).code == 1);
+  }
+  SECTION("when a signal ends it") {
+    const std::string signal = GENERATE("INT", "TERM", "HUP");
+    CAPTURE(signal);
+    const Result ended =
+        at.shell("set -m; fair_lock --wait 60 lock L " + other.pid_text() +
+                 " & w=$!; until [ \"$(fair_lock queue L)\" ]; do :; done; kill -" + signal +
+                 " $w; wait $w; echo $?");
+    CHECK(ended.out == std::to_string(128 + (signal == "INT"    ? 2
+                                             : signal == "TERM" ? 15
+                                                                : 1)) +
+                           "\n");
+  }
+  CHECK(at.tree("L") == before);
+  CHECK(at.run({"fair_lock", "queue", "L"}).out.empty());
+}
+
+TEST_CASE("a waiter that was killed does not hold up those behind it",
+          "[e2e][fair][adversarial-7]") {
+  const Session at;
+  const Process holder(kSleeper), first(kSleeper), second(kSleeper), third(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}).code == 0);
+  at.must(
+      "fair_lock --wait 60 lock L " + first.pid_text() +
+      " & w=$!; until [ \"$(fair_lock queue L)\" ]; do :; done; kill -KILL $w; wait $w || true");
+  REQUIRE(at.run({"fair_lock", "queue", "L"}).out.starts_with("1 w " + uid_of(at, first)));
+  SECTION("and waits") {
+    at.must("(fair_lock --wait 60 lock L " + second.pid_text() +
+            "; echo $? > told) & until fair_lock queue L | grep -q " + second.pid_text() +
+            ": ; do :; done; fair_lock unlock L " + holder.pid_text() + "; wait");
+    CHECK(read_file(at.path("told")) == "0\n");
+  }
+  SECTION("and only tries") {
+    REQUIRE(at.run({"fair_lock", "unlock", "L", holder.pid_text()}).code == 0);
+    CHECK(at.run({"fair_lock", "lock", "L", third.pid_text()}).code == 0);
+  }
+  CHECK(at.run({"fair_lock", "queue", "L"}).out.empty());
+}
+
+TEST_CASE("one who only tries does not go before those in line", "[e2e][fair]") {
+  const Session at;
+  const Process holder(kSleeper), waiter(kSleeper), hasty(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}).code == 0);
+  const Waiting waits(at, {"fair_lock", "--wait", "60", "lock", "L", waiter.pid_text()});
+  waits.process.signal(SIGSTOP);  // the line stands, and the lock becomes free
+  REQUIRE(at.run({"fair_lock", "unlock", "L", holder.pid_text()}).code == 0);
+  CHECK(at.run({"fair_lock", "lock", "L", hasty.pid_text()}).code == 1);
+  waits.process.signal(SIGCONT);
+  CHECK(eventually([&] {
+    return at.run({"fair_lock", "owner", "L"}).out == uid_of(at, waiter) + "\n";
+  }));
+}
+
+TEST_CASE("a line full of junk holds nobody up", "[e2e][fair]") {
+  const Session at;
+  const Process a(kSleeper);
+  at.must(
+      "mkdir -p L/.queue; cd L/.queue; touch junk 0000000001 0000000002.x.a 00000001.w.a .hidden "
+      "'0000000003.w.' 'new.somebody'; mkdir folder");
+  CHECK(at.run({"fair_lock", "queue", "L"}).out.empty());
+  CHECK(at.run({"fair_lock", "lock", "L", a.pid_text()}).code == 0);
+  CHECK(at.run({"fair_lock", "unlock", "L", a.pid_text()}).code == 0);
+}
+
+TEST_CASE("ids of any look wait and hold with a checker of the user's own",
+          "[e2e][rw][adversarial-7]") {
+  const Court at;
+  const std::string id = GENERATE("a.b.c", "a:b", "two words", "--help", "-1", ".dot");
+  CAPTURE(id);
+  CHECK(at.run({"rw_lock", "./judge", "exclusive", "L", "other"}).code == 0);
+  CHECK(at.run({"rw_lock", "--wait", "1", "./judge", "shared", "L", id}).code == 1);
+  at.condemn("other");
+  CHECK(at.run({"rw_lock", "--wait", "1", "./judge", "shared", "L", id}).code == 0);
+  CHECK(at.run({"rw_lock", "./judge", "owners", "L"}).out == "S " + id + "\n");
+  CHECK(at.run({"rw_lock", "ids_in_use", "L"}).out == id + "\n");
+  CHECK(at.run({"rw_lock", "./judge", "unlock", "L", id}).code == 0);
+  CHECK_FALSE(boost::filesystem::exists(at.path("L")));
+}
+
+TEST_CASE("the status of locks is told as lines and as both documents", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper), b(kSleeper);
+  CHECK(at.run({"rw_lock", "--ids-json", "status", "."}).out ==
+        "{\"opsQueue\":[],\"lockCount\":0,\"locks\":[],\"failures\":[]}\n");
+  REQUIRE(at.run({"rw_lock", "exclusive", "data/7003", a.pid_text()}).code == 0);
+  REQUIRE(at.run({"rw_lock", "shared", "data/7011", a.pid_text()}).code == 0);
+  REQUIRE(at.run({"rw_lock", "shared", "data/7011", b.pid_text()}).code == 0);
+  REQUIRE(at.run({"rw_lock", "shared", "data/other", b.pid_text()}).code == 0);
+  const std::string document =
+      "{\"opsQueue\":[],\"lockCount\":2,\"locks\":[{\"id\":7003,\"type\":\"EXCLUSIVE\",\"count\":1}"
+      ","
+      "{\"id\":7011,\"type\":\"SHARED\",\"count\":2}],\"failures\":[]}\n";
+  CHECK(at.run({"rw_lock", "--ids-json", "status", "data"}).out == document);
+  CHECK(at.run({"rw_lock", "--ids-json", "status", "data/7003", "data/7011", "data/other"}).out ==
+        document);
+  CHECK(at.run({"rw_lock", "--json", "status", "data"}).out.find("\"id\":\"other\"") !=
+        std::string::npos);
+  CHECK(at.run({"rw_lock", "status", "data"}).out.find("7003 EXCLUSIVE " + uid_of(at, a)) == 0);
+  CHECK(at.run({"rw_lock", "status", "nowhere"}).code == 2);
+}
+
+TEST_CASE("wrong words are refused with 10 and nothing is left", "[e2e][rw]") {
+  const Session at;
+  const Process a(kSleeper);
+  const auto words = GENERATE_COPY(values<std::vector<std::string>>({
+      {"rw_lock"},
+      {"rw_lock", "shared"},
+      {"rw_lock", "shared", "L"},
+      {"rw_lock", "shared", "L", ""},
+      {"rw_lock", "--wait", "soon", "shared", "L", "1"},
+      {"rw_lock", "--wait", "-1", "shared", "L", "1"},
+      {"rw_lock", "--nonsense", "shared", "L", "1"},
+      {"rw_lock", "--ssh-strict", "shared", "L", "1"},
+      {"rw_lock", "--ssh", "./judge", "shared", "L", "1"},
+      {"fair_lock", "--barge", "lock", "L", "1"},
+      {"fair_lock", "lock", "L"},
+  }));
+  const Result result = at.run(words);
+  INFO(words.back() << "\n" << result);
+  CHECK(result.code == 10);
+  CHECK(at.tree().empty());
+}

@@ -1,0 +1,128 @@
+#include "common/party.h"
+
+#include <unistd.h>
+
+#include "common/checkers.h"
+#include "common/report.h"
+#include "composite/line.h"
+#include "disk/disk.h"
+#include "identity/local_id.h"
+#include "identity/local_id_helper.h"
+#include "identity/ssh_id.h"
+
+namespace holdfast::tools {
+
+using composite::Holder;
+using identity::Identity;
+using lock::Outcome;
+
+namespace {
+
+/// How ids are made and judged, before anybody is named.
+struct Kind {
+  std::shared_ptr<const identity::Checker> checker;
+  std::shared_ptr<const identity::IdHelper> ids;  ///< none: any text is an id
+  std::optional<std::chrono::seconds> grace{};
+};
+
+Kind kind_of(const cli::Call& call) {
+  if (!call.options.checker.empty()) {
+    if (call.options.ssh) throw cli::UsageError("a stale checker does not go with --ssh");
+    return {make_checker(call, call.options.checker, identity::Output::to_stderr), nullptr,
+            call.options.grace};
+  }
+  if (!call.options.ssh) {
+    if (!call.options.notifier.empty() || call.options.ssh_strict || call.options.ssh_insecure) {
+      throw cli::UsageError("--on-check-fail, --ssh-strict and --ssh-insecure go with --ssh");
+    }
+    return {std::make_shared<identity::LocalId>(disk::posix()),
+            std::make_shared<identity::LocalIdHelper>(disk::posix()), call.options.grace};
+  }
+  std::vector<std::string> notifier = call.options.notifier;
+  if (!notifier.empty()) notifier.push_back(call.word(0));
+  auto both = std::make_shared<identity::SshId>(
+      disk::posix(),
+      identity::SshId::Settings{std::move(notifier), identity::Output::to_stderr,
+                                call.options.ssh_strict, call.options.ssh_insecure},
+      call.log);
+  return {both, both, call.options.grace.value_or(kGrace)};
+}
+
+std::optional<Identity> identify(const cli::Call& call, const Kind& kind, std::size_t i,
+                                 Given given) {
+  if (!kind.ids) return Identity{call.id(i), identity::LocalId(disk::posix()).record_of_caller()};
+  const std::string& word = call.word(i);
+  const bool is_number = word.find_first_not_of("0123456789") == std::string::npos;
+  if (given == Given::pid_or_uid && !is_number && kind.ids->is_valid_uid(word)) {
+    return Identity{call.id(i), identity::LocalId(disk::posix()).record_of_caller()};
+  }
+  std::string why;
+  auto identity = kind.ids->identify(word, why);
+  if (!identity) {
+    call.log.error("obtaining UID for ID({})", word);
+    call.log.error("{}", why);
+  }
+  return identity;
+}
+
+/// This process, which waits for another.
+Identity waiter_of(const cli::Call& call, const Kind& kind, const Identity& self) {
+  if (!call.options.wait) return self;
+  std::string why;
+  const std::string pid = std::to_string(getpid());
+  const auto waiter =
+      kind.ids ? kind.ids->identify(pid, why) : identity::LocalId(disk::posix()).identify(pid, why);
+  return waiter.value_or(self);
+}
+
+}  // namespace
+
+std::optional<Holder> make_holder(const cli::Call& call, std::size_t i, Given given) {
+  const Kind kind = kind_of(call);
+  const auto self = identify(call, kind, i, given);
+  if (!self) return std::nullopt;
+  return Holder{*self, waiter_of(call, kind, *self), kind.checker, kind.grace, call.log};
+}
+
+Holder make_judge(const cli::Call& call) {
+  const Kind kind = kind_of(call);
+  const Identity nobody{Uid::found(""), identity::LocalId(disk::posix()).record_of_caller()};
+  return {nobody, nobody, kind.checker, kind.grace, call.log};
+}
+
+composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts) {
+  return composite::Patience::of(call.options.wait.value_or(std::chrono::seconds(0)),
+                                 interrupts.fd());
+}
+
+Exit report_hold(cli::Call& call, const lock::FastLock& lock, const Uid& id,
+                 const lock::Answer& answer) {
+  switch (answer.outcome) {
+    case Outcome::not_mine:
+      call.log.error("{}", answer.why);
+      return LineExit::not_held;
+    case Outcome::deadlock:
+      call.log.error("{}; unlock, and lock again", answer.why);
+      return LineExit::deadlock;
+    default:
+      return report_lock(call, lock, id, answer);
+  }
+}
+
+Exit report_release(cli::Call& call, const lock::Answer& answer) {
+  if (answer.outcome == Outcome::released) return LineExit::ok;
+  call.log.error("{}", answer.why);
+  return answer.outcome == Outcome::not_mine ? LineExit::not_held : LineExit::failed;
+}
+
+Exit print_line(cli::Call& call) {
+  std::size_t position = 0;
+  for (const composite::Waiter& waiter : composite::Line::waiters(disk::posix(), call.word(0))) {
+    const char* mode = waiter.ticket.mode == lock::Mode::shared ? "r" : "w";
+    call.print(
+        fmt::format("{} {} {} {}", ++position, mode, waiter.ticket.id.str(), waiter.age.count()));
+  }
+  return LineExit::ok;
+}
+
+}  // namespace holdfast::tools

@@ -1,0 +1,41 @@
+/// For whom the tools with a line lock, by the words of the user.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "cli/tool.h"
+#include "common/interrupts.h"
+#include "composite/holder.h"
+#include "composite/patience.h"
+#include "lock/fast_lock.h"
+
+namespace holdfast::tools {
+
+/// What the tools with a line know of ids: local ones, --ssh, or any with a checker.
+inline constexpr unsigned kPartyKnows = cli::knows_age | cli::knows_wait | cli::knows_cluster |
+                                        cli::knows_grace | cli::knows_notifier | cli::knows_ssh;
+
+/// Whether the word has to be a process that runs, or may be the uid of one that does not.
+enum class Given { pid, pid_or_uid };
+
+/// The holder that word `i` names. Nothing, told on stderr, if there is no such process.
+std::optional<composite::Holder> make_holder(const cli::Call& call, std::size_t i, Given given);
+
+/// Nobody: for looking and cleaning.
+composite::Holder make_judge(const cli::Call& call);
+
+/// --wait, ended by `interrupts`.
+composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts);
+
+/// Of acquire, upgrade, downgrade: says on stderr what must be said, and gives the exit code.
+Exit report_hold(cli::Call& call, const lock::FastLock& lock, const Uid& id,
+                 const lock::Answer& answer);
+
+/// Of unlock.
+Exit report_release(cli::Call& call, const lock::Answer& answer);
+
+/// Who stands in line: position, r or w, id, seconds.
+Exit print_line(cli::Call& call);
+
+}  // namespace holdfast::tools
