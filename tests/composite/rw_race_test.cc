@@ -1,0 +1,99 @@
+#include <boost/filesystem.hpp>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "race/mounts.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+using namespace holdfast::testing;
+namespace bfs = boost::filesystem;
+
+namespace {
+
+/// HOLDFAST_RACE_SECONDS, or a minute.
+std::chrono::seconds length() {
+  const char* given = std::getenv("HOLDFAST_RACE_SECONDS");
+  return std::chrono::seconds(given ? std::atol(given) : 60);
+}
+
+struct Crowd {
+  explicit Crowd(const std::string& folder) : lock(folder + "/lock"), work(folder + "/work") {
+    bfs::create_directories(work + "/shared");
+    bfs::create_directories(work + "/alone");
+  }
+  std::unique_ptr<Process> begin(char role, const std::string& turns) const {
+    return std::make_unique<Process>(
+        std::vector<std::string>{helper("rw_holder"), lock, std::string(1, role), work, turns});
+  }
+  bool is_broken() const { return bfs::exists(work + "/violations"); }
+
+  std::string lock;
+  std::string work;
+};
+
+/// Everybody gets all turns, whatever those before left, and nothing stays.
+void get_on(const Crowd& crowd, const std::string& roles) {
+  std::vector<std::unique_ptr<Process>> users;
+  for (const char role : roles) users.push_back(crowd.begin(role, "20"));
+  for (auto& user : users) CHECK(user->wait() == 0);
+  CHECK(read_file(crowd.work + "/violations") == "");
+  CHECK(run({"rw_lock", "--older-than", "0", "clean", crowd.lock}).code == 0);
+  CHECK_FALSE(bfs::exists(crowd.lock));
+}
+
+}  // namespace
+
+TEST_CASE("nobody is beside one who is alone while holders and waiters are killed and stopped",
+          "[composite][race][adversarial-9]") {
+  const std::string roles = "rrrwwuup";
+  const TempDir dir;
+  const Crowd crowd(dir.path());
+  std::mt19937 random(std::random_device{}());
+  std::vector<std::unique_ptr<Process>> users;
+  for (const char role : roles) users.push_back(crowd.begin(role, "1000000"));
+  const auto end = std::chrono::steady_clock::now() + length();
+  int kills = 0;
+  while (std::chrono::steady_clock::now() < end && !crowd.is_broken()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 + random() % 60));
+    const std::size_t at = random() % users.size();
+    if (random() % 3 == 0) {  // paused is not dead
+      users[at]->signal(SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 40));
+      users[at]->signal(SIGCONT);
+      continue;
+    }
+    users[at]->kill_and_wait();
+    users[at] = crowd.begin(roles[at], "1000000");
+    ++kills;
+  }
+  users.clear();
+  CHECK(read_file(crowd.work + "/violations") == "");
+  CHECK(kills > 50);
+  get_on(crowd, roles);
+}
+
+TEST_CASE("of many that upgrade at once none is alone beside another, on any filesystem",
+          "[composite][race][adversarial-5]") {
+  const std::string kind = GENERATE("ext4", "btrfs", "xfs", "overlay");
+  CAPTURE(kind);
+  const Mounted mounted(kind);
+  if (!mounted.why().empty()) SKIP_TEST(mounted.why());
+  const Crowd crowd(mounted.path());
+  const std::string roles = "uuuur";
+  std::vector<std::unique_ptr<Process>> users;
+  for (const char role : roles) users.push_back(crowd.begin(role, "1000000"));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+  while (std::chrono::steady_clock::now() < end && !crowd.is_broken()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  users.clear();
+  CHECK(read_file(crowd.work + "/violations") == "");
+  get_on(crowd, roles);
+}
