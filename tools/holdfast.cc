@@ -31,6 +31,9 @@ constexpr Entry kTools[] = {
     {"semaphore_ssh", tools::semaphore_ssh, "the same for processes of any host of a cluster"},
     {"rw_lock", tools::rw_lock, "a lock that several share or one holds alone"},
     {"fair_lock", tools::fair_lock, "a lock that those who wait get in the order they came"},
+    {"fair_semaphore", tools::fair_semaphore,
+     "a semaphore whose permits go to those who came first"},
+    {"multi_lock", tools::multi_lock, "several locks at once: all, or none"},
     {"local_id", tools::local_id, "names a process for good, and tells whether it lives"},
     {"ssh_id", tools::ssh_id, "the same for a process of any host of a cluster, over ssh"},
     {"check_lock", tools::check_lock,
@@ -68,7 +71,7 @@ void print_help(std::FILE* to) {
       "usage: holdfast TOOL [WORD]...\n       holdfast --help | --version\n\n",
       to);
   for (const Entry& entry : kTools) {
-    std::fprintf(to, "  %-13s %s\n", std::string(entry.name).c_str(), entry.summary);
+    std::fprintf(to, "  %-14s %s\n", std::string(entry.name).c_str(), entry.summary);
   }
   std::fputs(
       "\nEach tool is also a command of its own name; 'TOOL --help' tells its actions, 'man TOOL' "

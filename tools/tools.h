@@ -8,6 +8,8 @@ int check_lock(int argc, char** argv);
 int grace_lock(int argc, char** argv);
 int hostpid_lock(int argc, char** argv);
 int fair_lock(int argc, char** argv);
+int fair_semaphore(int argc, char** argv);
+int multi_lock(int argc, char** argv);
 int rw_lock(int argc, char** argv);
 int local_id(int argc, char** argv);
 int lock_local(int argc, char** argv);

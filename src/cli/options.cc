@@ -31,7 +31,10 @@ bool takes_value(const std::string& option) {
                                                "--timeout",
                                                "--checker",
                                                "-a",
-                                               "--locker-arg"};
+                                               "--locker-arg",
+                                               "--hold-limit",
+                                               "--id",
+                                               "--permits"};
   return std::any_of(std::begin(kWithValue), std::end(kWithValue),
                      [&](const char* name) { return option == name; });
 }
@@ -119,6 +122,12 @@ void take_options(const Tool& tool, std::vector<std::string>& words, Options& op
     app.add_flag_function("--barge", set_order(true, false));
     app.add_flag_function("--prefer-writers", set_order(false, true));
   }
+  if (tool.knows & knows_several) {
+    app.add_flag("--nowait", options.nowait);
+    add_seconds("--hold-limit", options.hold_limit);
+    app.add_option("--id", options.id)->take_last();
+  }
+  if (tool.knows & knows_permits) app.add_option("--permits", options.permits)->take_last();
   if (tool.knows & knows_cluster) app.add_flag("--ssh", options.ssh);
   if (tool.knows & knows_json) {
     app.add_flag("--json", options.json);

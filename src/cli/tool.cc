@@ -43,6 +43,13 @@ std::string usage(const Tool& tool) {
     text += "             --wait <s>          kill: how long to wait for the end (5)\n";
   if (tool.knows & knows_wait)
     text += "             --wait <s>          stand in line for so long (0: one attempt)\n";
+  if (tool.knows & knows_permits)
+    text += "             --permits <n>       so many at once (acquire: 1, release: all)\n";
+  if (tool.knows & knows_several)
+    text +=
+        "             --nowait            try each once, and give all back if one is refused\n"
+        "             --hold-limit <s>    give all back after so long a wait for the next (30)\n"
+        "             --id <pid>          for that process, if not for the one that calls\n";
   if (tool.knows & knows_order)
     text +=
         "             --fair              first come, first served (default)\n"

@@ -40,6 +40,10 @@ struct Options {
   std::vector<std::string> notifier;            ///< --on-check-fail, word by word
   std::vector<std::string> idhelper;            ///< --idhelper, word by word
   std::optional<std::chrono::seconds> wait;     ///< --wait, of tools that stand in line
+  bool nowait = false;                          ///< --nowait
+  std::chrono::seconds hold_limit{30};          ///< --hold-limit
+  std::string id;                               ///< --id: for whom, if not for who calls
+  std::optional<std::string> permits;           ///< --permits
   bool barge = false;                           ///< --barge
   bool prefer_writers = false;                  ///< --prefer-writers
   bool ssh = false;                             ///< --ssh: ids of a cluster
@@ -65,11 +69,13 @@ enum Knows : unsigned {
   knows_helpers = 64,  ///< --idhelper and --checker
   knows_ssh = 128,     ///< --ssh-strict and --ssh-insecure
   knows_timeouts = 256,
-  knows_wait = 1024,     ///< --wait for a lock, not with knows_patience
-  knows_order = 2048,    ///< --fair, --barge and --prefer-writers
-  knows_cluster = 4096,  ///< --ssh, which the options of lock_ssh may follow
-  knows_json = 8192,     ///< --json and --ids-json
-  knows_locker = 512,    ///< --local and --locker-arg
+  knows_wait = 1024,      ///< --wait for a lock, not with knows_patience
+  knows_several = 16384,  ///< --nowait, --hold-limit and --id
+  knows_permits = 32768,  ///< --permits
+  knows_order = 2048,     ///< --fair, --barge and --prefer-writers
+  knows_cluster = 4096,   ///< --ssh, which the options of lock_ssh may follow
+  knows_json = 8192,      ///< --json and --ids-json
+  knows_locker = 512,     ///< --local and --locker-arg
 };
 
 class Call;

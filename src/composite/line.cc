@@ -48,6 +48,19 @@ bool is_of_here(const std::optional<Record>& record, const Record& here) {
 
 }  // namespace
 
+void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Watch& watch) {
+  lock.watch(watch);
+  std::error_code ec;  // the attempt tells
+  for (const lock::Leaf& leaf : lock.owner(ec)) {
+    if (leaf.id == who_waits.self.uid) continue;
+    if (is_of_here(leaf.record, who_waits.waiter.record)) {
+      watch.on_exit(static_cast<pid_t>(leaf.record->pid));
+    } else {
+      watch.on_unseen();
+    }
+  }
+}
+
 Line::Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order)
     : holder_(holder), order_(order), tickets_(disk, lock::Layout(lock)) {}
 
@@ -56,7 +69,11 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal) {
   const bool may_try = order_ == Order::barge || !has_line();
   if (may_try) {
     Answer answer = goal.try_once();
-    if (answer.outcome != Outcome::contended || patience.is_none()) return answer;
+    if (answer.outcome == Outcome::held) return answer;
+    if (answer.outcome != Outcome::contended || patience.is_none()) {
+      goal.yield();
+      return answer;
+    }
   } else if (patience.is_none()) {
     return {Outcome::contended, "others wait in line"};
   }
@@ -89,6 +106,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
     }
     watch_.clear();
     if (before) {
+      goal.yield();
       watch_waiter(*before);
       if (!tickets_.is_there(*before)) continue;
       if (is_due(*before) && is_dead(*before)) {
@@ -112,6 +130,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
     }
     if (woken == disk::Watch::Woken::changed) looks = 0;
   }
+  if (answer.outcome != Outcome::held) goal.yield();  // before the next one has its turn
   if (own) tickets_.remove(*own);
   return answer;
 }

@@ -33,7 +33,12 @@ class Goal {
   virtual ~Goal() = default;
   virtual lock::Answer try_once() = 0;         ///< contended: not now
   virtual void watch(disk::Watch& watch) = 0;  ///< what ends before it can be had
+  /// Another goes first after all, or it is given up: what was had so far is given back.
+  virtual void yield() {}
 };
+
+/// Wakes whoever waits for the holders of that lock: when they unlock or share, and when they die.
+void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Watch& watch);
 
 /// The line before a lock: tickets, in order, with their waiters asleep.
 ///

@@ -34,21 +34,7 @@ class RwLock::Entry final : public Goal {
 
   Answer try_once() override { return attempt_(); }
 
-  void watch(disk::Watch& watch) override {
-    lock_.lock_.watch(watch);
-    const Record& here = lock_.holder_.waiter.record;
-    std::error_code ec;  // the attempt tells
-    for (const Leaf& leaf : lock_.lock_.owner(ec)) {
-      if (leaf.id == lock_.holder_.self.uid) continue;
-      const bool is_here = leaf.record && leaf.record->names_process() &&
-                           leaf.record->boot == here.boot && leaf.record->pidns == here.pidns;
-      if (is_here) {
-        watch.on_exit(static_cast<pid_t>(leaf.record->pid));
-      } else {
-        watch.on_unseen();
-      }
-    }
-  }
+  void watch(disk::Watch& watch) override { watch_holders(lock_.lock_, lock_.holder_, watch); }
 
  private:
   RwLock& lock_;

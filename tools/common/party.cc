@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include "base/text.h"
 #include "common/checkers.h"
 #include "common/report.h"
 #include "composite/line.h"
+#include "composite/semaphore.h"
 #include "disk/disk.h"
 #include "identity/local_id.h"
 #include "identity/local_id_helper.h"
@@ -48,13 +50,18 @@ Kind kind_of(const cli::Call& call) {
   return {both, both, call.options.grace.value_or(kGrace)};
 }
 
-std::optional<Identity> identify(const cli::Call& call, const Kind& kind, std::size_t i,
+Uid to_uid(const std::string& word) {
+  std::string why;
+  if (auto id = Uid::parse(word, why)) return *id;
+  throw cli::UsageError(why);
+}
+
+std::optional<Identity> identify(const cli::Call& call, const Kind& kind, const std::string& word,
                                  Given given) {
-  if (!kind.ids) return Identity{call.id(i), identity::LocalId(disk::posix()).record_of_caller()};
-  const std::string& word = call.word(i);
+  if (!kind.ids) return Identity{to_uid(word), identity::LocalId(disk::posix()).record_of_caller()};
   const bool is_number = word.find_first_not_of("0123456789") == std::string::npos;
   if (given == Given::pid_or_uid && !is_number && kind.ids->is_valid_uid(word)) {
-    return Identity{call.id(i), identity::LocalId(disk::posix()).record_of_caller()};
+    return Identity{to_uid(word), identity::LocalId(disk::posix()).record_of_caller()};
   }
   std::string why;
   auto identity = kind.ids->identify(word, why);
@@ -66,8 +73,7 @@ std::optional<Identity> identify(const cli::Call& call, const Kind& kind, std::s
 }
 
 /// This process, which waits for another.
-Identity waiter_of(const cli::Call& call, const Kind& kind, const Identity& self) {
-  if (!call.options.wait) return self;
+Identity waiter_of(const Kind& kind, const Identity& self) {
   std::string why;
   const std::string pid = std::to_string(getpid());
   const auto waiter =
@@ -78,16 +84,31 @@ Identity waiter_of(const cli::Call& call, const Kind& kind, const Identity& self
 }  // namespace
 
 std::optional<Holder> make_holder(const cli::Call& call, std::size_t i, Given given) {
+  return make_holder(call, call.word(i), given, call.options.wait.has_value());
+}
+
+std::optional<Holder> make_holder(const cli::Call& call, const std::string& id, Given given,
+                                  bool waits) {
   const Kind kind = kind_of(call);
-  const auto self = identify(call, kind, i, given);
+  const auto self = identify(call, kind, id, given);
   if (!self) return std::nullopt;
-  return Holder{*self, waiter_of(call, kind, *self), kind.checker, kind.grace, call.log};
+  return Holder{*self, waits ? waiter_of(kind, *self) : *self, kind.checker, kind.grace, call.log};
 }
 
 Holder make_judge(const cli::Call& call) {
   const Kind kind = kind_of(call);
   const Identity nobody{Uid::found(""), identity::LocalId(disk::posix()).record_of_caller()};
   return {nobody, nobody, kind.checker, kind.grace, call.log};
+}
+
+std::uint32_t to_count(const std::string& what, const std::string& text, std::uint32_t least) {
+  constexpr std::uint32_t kMost = composite::Semaphore::kLargestMax;
+  const auto number = to_number(text);
+  if (!number || *number < least || *number > kMost) {
+    throw cli::UsageError(what + " is a number from " + std::to_string(least) + " to " +
+                          std::to_string(kMost) + ", not '" + text + "'");
+  }
+  return static_cast<std::uint32_t>(*number);
 }
 
 composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts) {

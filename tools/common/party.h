@@ -22,8 +22,15 @@ enum class Given { pid, pid_or_uid };
 /// The holder that word `i` names. Nothing, told on stderr, if there is no such process.
 std::optional<composite::Holder> make_holder(const cli::Call& call, std::size_t i, Given given);
 
+/// The same for a word that stands elsewhere; `waits`: this process may stand in line for it.
+std::optional<composite::Holder> make_holder(const cli::Call& call, const std::string& id,
+                                             Given given, bool waits);
+
 /// Nobody: for looking and cleaning.
 composite::Holder make_judge(const cli::Call& call);
+
+/// A word as a number of slots or permits, from `least` up, or a UsageError.
+std::uint32_t to_count(const std::string& what, const std::string& text, std::uint32_t least);
 
 /// --wait, ended by `interrupts`.
 composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts);

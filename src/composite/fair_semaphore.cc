@@ -1,0 +1,135 @@
+#include "composite/fair_semaphore.h"
+
+#include <algorithm>
+
+namespace holdfast::composite {
+
+using lock::Answer;
+using lock::Mode;
+using lock::Outcome;
+
+namespace {
+
+/// Slots of one acquire.
+class HeldPermits final : public Held {
+ public:
+  explicit HeldPermits(std::vector<std::unique_ptr<Held>> slots) : slots_(std::move(slots)) {}
+
+  Outcome release() override {
+    Outcome worst = Outcome::released;
+    for (auto& slot : slots_) {
+      const Outcome outcome = slot ? slot->release() : Outcome::released;
+      if (outcome == Outcome::failed) {
+        worst = outcome;
+        continue;
+      }
+      slot.reset();
+      if (outcome == Outcome::not_mine && worst == Outcome::released) worst = outcome;
+    }
+    return worst;
+  }
+  bool is_held() const override {
+    return std::all_of(slots_.begin(), slots_.end(),
+                       [](const auto& slot) { return slot && slot->is_held(); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<Held>> slots_;
+};
+
+}  // namespace
+
+/// What a caller of acquire stands in line for.
+class FairSemaphore::Permits final : public Goal {
+ public:
+  Permits(FairSemaphore& of, std::uint32_t max, std::uint32_t permits)
+      : of_(of), max_(max), permits_(permits) {}
+
+  Answer try_once() override {
+    while (taken_.size() < permits_) {
+      Taken one = of_.semaphore_.acquire(max_, Semaphore::Again::allowed);
+      if (!one.is_held()) return one.answer;
+      taken_.push_back(std::move(one));
+    }
+    return {Outcome::held, {}};
+  }
+
+  void yield() override {
+    for (; !taken_.empty(); taken_.pop_back()) (void)of_.semaphore_.release(taken_.back().slot);
+  }
+
+  void watch(disk::Watch& watch) override {
+    for (const std::string& slot : of_.semaphore_.slots()) {
+      watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
+    }
+  }
+
+  const std::vector<Taken>& taken() const { return taken_; }
+
+ private:
+  FairSemaphore& of_;
+  std::uint32_t max_;
+  std::uint32_t permits_;
+  std::vector<Taken> taken_;
+};
+
+FairSemaphore::FairSemaphore(const disk::Path& semaphore, const Holder& holder, disk::Disk& disk)
+    : disk_(disk),
+      holder_(holder),
+      own_(disk, holder.rules(), holder.self, holder.log),
+      semaphore_(disk, semaphore, own_, holder.log) {}
+
+Answer FairSemaphore::acquire(std::uint32_t max, std::uint32_t permits, const Patience& patience) {
+  Permits wanted(*this, max, permits);
+  return acquire(wanted, max, permits, patience);
+}
+
+Answer FairSemaphore::acquire(Permits& wanted, std::uint32_t max, std::uint32_t permits,
+                              const Patience& patience) {
+  if (permits == 0 || permits > max) {
+    return {Outcome::failed,
+            "cannot have " + std::to_string(permits) + " permits of " + std::to_string(max)};
+  }
+  if (!semaphore_.slots_held().empty()) {
+    return {Outcome::already_mine,
+            semaphore_.path().native() + " already acquired by " + own_.holder()};
+  }
+  Line line(disk_, semaphore_.path(), holder_, Order::fair);
+  line.set_teller(tell_);
+  Answer answer = line.stand(Mode::exclusive, patience, wanted);
+  was_stopped_ = line.was_stopped();
+  return answer;
+}
+
+Answer FairSemaphore::release(std::optional<std::uint32_t> permits) {
+  std::vector<std::string> held = semaphore_.slots_held();
+  const std::size_t count = permits.value_or(static_cast<std::uint32_t>(held.size()));
+  if (held.empty() || count > held.size()) {
+    return {Outcome::not_mine, semaphore_.path().native() + " not held by " + own_.holder()};
+  }
+  Answer worst{Outcome::released, {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    Answer answer = semaphore_.release(held[held.size() - 1 - i]);
+    if (answer.outcome != Outcome::released) worst = std::move(answer);
+  }
+  return worst;
+}
+
+std::optional<Guard> FairSemaphore::hold(std::uint32_t max, std::uint32_t permits,
+                                         const Patience& patience) {
+  Permits wanted(*this, max, permits);
+  refusal_ = acquire(wanted, max, permits, patience);
+  if (refusal_.outcome != Outcome::held) return std::nullopt;
+  std::vector<std::unique_ptr<Held>> slots;
+  for (const Taken& one : wanted.taken()) {
+    slots.push_back(own_.hold(semaphore_.path() / one.slot, one));
+  }
+  return Guard(std::make_unique<HeldPermits>(std::move(slots)));
+}
+
+bool FairSemaphore::clean(std::chrono::seconds age) {
+  const bool is_empty_line = Line(disk_, semaphore_.path(), holder_, Order::fair).clean();
+  return semaphore_.clean(age) && is_empty_line;
+}
+
+}  // namespace holdfast::composite

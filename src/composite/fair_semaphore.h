@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "composite/guard.h"
+#include "composite/holder.h"
+#include "composite/line.h"
+#include "composite/own_slots.h"
+#include "composite/patience.h"
+#include "composite/semaphore.h"
+
+namespace holdfast::composite {
+
+/// A Semaphore with a line: permits go to those who wait in the order in which they came.
+///
+/// Decides:  nothing; each slot is a lock, and there are max of them. So never more than max
+///           permits are out, whatever becomes of the line.
+/// Several:  who wants n permits and has its turn takes free slots one by one and keeps them until
+///           it has n. Two who arrive at the same time can both believe to have their turn: so
+///           after each round in vain it looks again, and gives all back if another is before it.
+///           Giving up returns all slots before the ticket goes.
+/// Others:   callers of Semaphore know no line; they may take a slot before everybody.
+/// Killed:   as Semaphore and Line; slots that were taken so far are of a dead process.
+/// Threads:  one FairSemaphore per thread.
+class FairSemaphore {
+ public:
+  FairSemaphore(const disk::Path& semaphore, const Holder& holder,
+                disk::Disk& disk = disk::posix());
+
+  /// held, already_mine (this id has permits), failed; contended: patience is over, or
+  /// was_stopped().
+  lock::Answer acquire(std::uint32_t max, std::uint32_t permits, const Patience& patience);
+
+  /// Gives back so many permits, or all. not_mine: there are none, or fewer.
+  lock::Answer release(std::optional<std::uint32_t> permits = std::nullopt);
+
+  /// acquire with a guard that gives all back, or nothing: then refusal() says why.
+  std::optional<Guard> hold(std::uint32_t max, std::uint32_t permits, const Patience& patience);
+  const lock::Answer& refusal() const { return refusal_; }
+
+  bool was_stopped() const { return was_stopped_; }
+  void set_teller(std::function<void()> tell) { tell_ = std::move(tell); }
+
+  Semaphore& slots() { return semaphore_; }
+
+  /// Semaphore::clean, after the dead left the line.
+  bool clean(std::chrono::seconds age);
+
+ private:
+  class Permits;
+  lock::Answer acquire(Permits& wanted, std::uint32_t max, std::uint32_t permits,
+                       const Patience& patience);
+
+  disk::Disk& disk_;
+  const Holder& holder_;
+  OwnSlots own_;
+  Semaphore semaphore_;
+  bool was_stopped_ = false;
+  std::function<void()> tell_;
+  lock::Answer refusal_{lock::Outcome::failed, "not tried"};
+};
+
+}  // namespace holdfast::composite

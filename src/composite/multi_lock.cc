@@ -1,0 +1,162 @@
+#include "composite/multi_lock.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <tuple>
+
+#include "composite/rw_lock.h"
+#include "disk/watch.h"
+#include "lock/layout.h"
+
+namespace holdfast::composite {
+
+using lock::Answer;
+using lock::Mode;
+using lock::Outcome;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A lock as all hosts see it.
+struct Place {
+  std::uint64_t folder;
+  std::string name;
+  Want want;
+
+  auto key() const { return std::tie(folder, name); }
+};
+
+/// All holds of one acquire, the last one first.
+class HeldLocks final : public Held {
+ public:
+  struct One {
+    lock::FastLock lock;
+    Uid id;
+    std::string nonce;
+  };
+  explicit HeldLocks(std::vector<One> locks) : locks_(std::move(locks)) {}
+
+  Outcome release() override {
+    bool is_whole = true;
+    while (!locks_.empty()) {
+      One& last = locks_.back();
+      const Outcome outcome = last.lock.unlock(last.id, last.nonce).outcome;
+      if (outcome == Outcome::failed) return outcome;
+      is_whole = is_whole && outcome == Outcome::released;
+      locks_.pop_back();
+    }
+    return is_whole ? Outcome::released : Outcome::not_mine;
+  }
+  bool is_held() const override {
+    return std::all_of(locks_.begin(), locks_.end(),
+                       [](const One& one) { return one.lock.is_held(one.id, one.nonce); });
+  }
+
+ private:
+  std::vector<One> locks_;
+};
+
+/// Those who gave all back to each other must not meet again at once.
+std::chrono::nanoseconds some_while() {
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  return std::chrono::milliseconds(std::uniform_int_distribution<int>(10, 500)(random));
+}
+
+}  // namespace
+
+MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Disk& disk)
+    : disk_(disk), holder_(holder) {
+  std::vector<Place> places;
+  places.reserve(wants.size());
+  for (const Want& want : wants) {
+    const disk::Path lock = lock::Layout(want.path).lock();
+    const disk::Path folder = lock.has_parent_path() ? lock.parent_path() : disk::Path(".");
+    disk::Status status;
+    if (const auto ec = disk_.status(folder / ".", status)) {
+      missing_ = {Outcome::failed, "cannot look into " + folder.native() + ": " + ec.message()};
+      at_ = want.path;
+      return;
+    }
+    places.push_back({status.inode, lock.filename().native(), want});
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.key() < b.key(); });
+  for (Place& place : places) {
+    const bool is_same = !wants_.empty() && (&place)[-1].key() == place.key();
+    if (!is_same) {
+      wants_.push_back(std::move(place.want));
+      continue;
+    }
+    if (place.want.mode == Mode::exclusive) wants_.back().mode = Mode::exclusive;
+  }
+}
+
+Answer MultiLock::acquire(const Patience& patience, std::chrono::seconds hold_limit) {
+  if (missing_) return *missing_;
+  was_stopped_ = false;
+  for (;;) {
+    bool is_limit_over = false;
+    Answer answer = take_all(patience, hold_limit, is_limit_over);
+    if (!is_limit_over) return answer;
+    holder_.log.info("gave all back after {} s of waiting for {}", hold_limit.count(),
+                     at_.native());
+    const auto woken = disk::Watch().wait(std::min(patience.left(), some_while()), patience.stop());
+    was_stopped_ = woken == disk::Watch::Woken::stopped;
+    if (was_stopped_ || patience.left() == 0ns) return answer;
+  }
+}
+
+/// Once through all of them. Not all: none.
+Answer MultiLock::take_all(const Patience& patience, std::chrono::seconds hold_limit,
+                           bool& is_limit_over) {
+  nonces_.clear();
+  for (std::size_t i = 0; i < wants_.size(); ++i) {
+    at_ = wants_[i].path;
+    const bool is_limited = i > 0 && !patience.is_none() && hold_limit < patience.left();
+    const Patience here = patience.is_none() ? Patience::none()
+                          : is_limited       ? Patience::of(hold_limit, patience.stop())
+                                             : patience;
+    RwLock lock(wants_[i].path, holder_, Order::fair, disk_);
+    Answer answer = lock.acquire(wants_[i].mode, here);
+    if (answer.outcome == Outcome::held) {
+      nonces_.push_back(answer.nonce);
+      continue;
+    }
+    was_stopped_ = lock.was_stopped();
+    is_limit_over = is_limited && !was_stopped_ && answer.outcome == Outcome::contended;
+    give_back(i);
+    return answer;
+  }
+  return {Outcome::held, {}};
+}
+
+void MultiLock::give_back(std::size_t count) {
+  for (std::size_t i = count; i-- > 0;) {
+    (void)RwLock(wants_[i].path, holder_, Order::fair, disk_).unlock();
+  }
+}
+
+Answer MultiLock::release() {
+  if (missing_) return *missing_;
+  Answer worst{Outcome::released, {}};
+  for (std::size_t i = wants_.size(); i-- > 0;) {
+    const Answer answer = RwLock(wants_[i].path, holder_, Order::fair, disk_).unlock();
+    if (answer.outcome == Outcome::released) continue;
+    if (worst.outcome != Outcome::failed) worst = answer;
+    at_ = wants_[i].path;
+  }
+  return worst;
+}
+
+std::optional<Guard> MultiLock::hold(const Patience& patience, std::chrono::seconds hold_limit) {
+  refusal_ = acquire(patience, hold_limit);
+  if (refusal_.outcome != Outcome::held) return std::nullopt;
+  std::vector<HeldLocks::One> locks;
+  for (std::size_t i = 0; i < wants_.size(); ++i) {
+    locks.push_back({lock::FastLock(disk_, wants_[i].path), holder_.self.uid, nonces_[i]});
+  }
+  return Guard(std::make_unique<HeldLocks>(std::move(locks)));
+}
+
+}  // namespace holdfast::composite

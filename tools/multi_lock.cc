@@ -1,0 +1,116 @@
+#include "composite/multi_lock.h"
+
+#include <unistd.h>
+
+#include "common/party.h"
+#include "common/report.h"
+#include "disk/disk.h"
+#include "tools.h"
+
+namespace holdfast::tools {
+namespace {
+
+using composite::MultiLock;
+using composite::Want;
+using lock::Mode;
+using lock::Outcome;
+
+/// x:PATH or PATH alone, s:PATH shared.
+std::vector<Want> wants_of(const cli::Call& call) {
+  std::vector<Want> wants;
+  for (std::size_t i = 0; call.has(i); ++i) {
+    const std::string& word = call.word(i);
+    const bool has_mode = word.starts_with("x:") || word.starts_with("s:");
+    const std::string path = has_mode ? word.substr(2) : word;
+    if (path.empty()) throw cli::UsageError("no path in '" + word + "'");
+    wants.push_back({path, word.starts_with("s:") ? Mode::shared : Mode::exclusive});
+  }
+  return wants;
+}
+
+/// --id, or else the process that called us.
+std::optional<composite::Holder> holder_of(const cli::Call& call, Given given) {
+  return make_holder(call, call.options.id.empty() ? std::to_string(getppid()) : call.options.id,
+                     given, !call.options.nowait);
+}
+
+/// Without --wait as long as it takes.
+composite::Patience patience_of_all(const cli::Call& call, const Interrupts& interrupts) {
+  if (call.options.nowait) return composite::Patience::none();
+  if (!call.options.wait) return composite::Patience::endless(interrupts.fd());
+  return patience_of(call, interrupts);
+}
+
+Exit acquire(cli::Call& call) {
+  if (call.options.nowait && call.options.wait) {
+    throw cli::UsageError("--nowait does not go with --wait");
+  }
+  const auto wants = wants_of(call);
+  const auto holder = holder_of(call, Given::pid);
+  if (!holder) return LineExit::no_such_process;
+  const Interrupts interrupts;
+  MultiLock locks(wants, *holder);
+  const auto answer = locks.acquire(patience_of_all(call, interrupts), call.options.hold_limit);
+  if (locks.was_stopped() || (!call.options.nowait && interrupts.came())) {
+    if (answer.outcome == Outcome::held) (void)locks.release();
+    interrupts.die();
+  }
+  if (answer.outcome == Outcome::contended) {
+    call.log.warn("{} is refused, and nothing was taken", locks.at().native());
+  }
+  const lock::FastLock lock(disk::posix(), locks.at());
+  return report_hold(call, lock, holder->self.uid, answer);
+}
+
+Exit release(cli::Call& call) {
+  const auto wants = wants_of(call);
+  const auto holder = holder_of(call, Given::pid_or_uid);
+  if (!holder) return LineExit::no_such_process;
+  return report_release(call, MultiLock(wants, *holder).release());
+}
+
+Exit owners(cli::Call& call) {
+  for (const Want& want : wants_of(call)) {
+    for (const lock::Leaf& leaf : lock::FastLock(disk::posix(), want.path).owner()) {
+      call.print((leaf.mode == Mode::shared ? "S " : "X ") + leaf.id.str() + " " +
+                 want.path.native());
+    }
+  }
+  return LineExit::ok;
+}
+
+constexpr cli::Action kActions[] = {
+    {"acquire", "[x:|s:]<lock_path>...", 1, acquire},
+    {"release", "[x:|s:]<lock_path>...", 1, release},
+    {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", 1, owners},
+};
+
+constexpr const char* kText =
+    "    Several locks at once: all, or none. A script says\n"
+    "\n"
+    "        multi_lock --wait 60 acquire x:/srv/a.lock s:/srv/b.lock || exit\n"
+    "        trap 'multi_lock release /srv/a.lock /srv/b.lock' EXIT\n"
+    "\n"
+    "    x: (or nothing) is alone, s: is shared, as rw_lock has it. They are held by the process\n"
+    "    that calls, or the one of --id. Whoever takes several this way never waits for another "
+    "in\n"
+    "    a circle, whatever the order of the words; --hold-limit is for scripts with an order of\n"
+    "    their own. Without --wait and --nowait it waits as long as it takes.\n"
+    "\n"
+    "    Exit: 0 done, 1 one is held by others, or time is up; 2 could not be tried (stderr says\n"
+    "          why), 10 usage, 12 spread over two filesystems, 14 answer not written, 19 not all\n"
+    "          were held (the others were released), 20 one is held by this very process, or no\n"
+    "          such process.\n";
+
+}  // namespace
+
+int multi_lock(int argc, char** argv) {
+  return cli::run_tool({.name = "multi_lock",
+                        .text = kText,
+                        .actions = kActions,
+                        .knows = (kPartyKnows & ~cli::knows_age) | cli::knows_several,
+                        .takes_checker = true},
+                       argc, argv);
+}
+
+}  // namespace holdfast::tools
