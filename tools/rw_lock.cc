@@ -155,15 +155,24 @@ std::optional<composite::LockStatus> status_of(const disk::Path& path) {
 }
 
 Exit status(cli::Call& call) {
+  // --json and --ids-json may also stand behind the action
+  bool is_json = call.options.json;
+  bool is_ids_json = call.options.ids_json;
+  std::size_t first = 0;
+  for (; call.has(first) && (call.word(first) == "--json" || call.word(first) == "--ids-json");
+       ++first) {
+    (call.word(first) == "--json" ? is_json : is_ids_json) = true;
+  }
+  if (!call.has(first)) throw cli::UsageError("action 'status' needs <folder>...");
   composite::Status all;
-  for (std::size_t i = 0; call.has(i); ++i) {
+  for (std::size_t i = first; call.has(i); ++i) {
     for (const disk::Path& path : locks_in(call.word(i))) {
       if (auto one = status_of(path)) all.locks.push_back(std::move(*one));
     }
   }
-  if (call.options.ids_json) {
+  if (is_ids_json) {
     call.print(to_ids_json(all));
-  } else if (call.options.json) {
+  } else if (is_json) {
     call.print(to_json(all));
   } else {
     for (const composite::LockStatus& one : all.locks) {
@@ -188,7 +197,7 @@ constexpr cli::Action kRwActions[] = {
     {"is_stale", "<lock_path>", 1, is_stale},
     {"clean_stale_ids", "<lock_path> [uids]...", 1, clean_stale_ids},
     {"clean", "<lock_path>", 1, clean},
-    {"status", "<folder>...", 1, status},
+    {"status", "[--json|--ids-json] <folder>...", 1, status},
 };
 
 constexpr cli::Action kFairActions[] = {

@@ -128,7 +128,7 @@ std::optional<Guard> FairSemaphore::hold(std::uint32_t max, std::uint32_t permit
 }
 
 bool FairSemaphore::clean(std::chrono::seconds age) {
-  const bool is_empty_line = Line(disk_, semaphore_.path(), holder_, Order::fair).clean();
+  const bool is_empty_line = Line(disk_, semaphore_.path(), holder_, Order::fair).clean(age);
   return semaphore_.clean(age) && is_empty_line;
 }
 

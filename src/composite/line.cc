@@ -101,7 +101,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
     if (own) before = blocker(*own, is_in_line);
     if (!is_in_line && order_ != Order::barge) {
       own = tickets_.take(holder_.self.uid, mode, text(), ec);
-      if (!own) return {Outcome::failed, "cannot get in line: " + ec.message()};
+      if (!own) {
+        goal.yield();
+        return {Outcome::failed, "cannot get in line: " + ec.message()};
+      }
       before = blocker(*own, is_in_line);
     }
     watch_.clear();
@@ -119,7 +122,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
       answer = goal.try_once();
       if (answer.outcome != Outcome::contended) break;
     }
-    if (patience.left() == 0ns) break;
+    if (patience.is_over()) break;
     if (tell_ && told.passed()) std::exchange(tell_, nullptr)();
     auto longest = std::min(patience.left(), pause(looks));
     if (tell_) longest = std::min(longest, told.left());
@@ -214,19 +217,20 @@ std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::Path& lock) {
     const Says says = parse(*text);
     const auto age = real_clock().wall() - *time;
     waiters.push_back({std::move(ticket),
-                       std::max(0s, std::chrono::duration_cast<std::chrono::seconds>(age)),
+                       std::max(std::chrono::seconds::zero(),
+                                std::chrono::duration_cast<std::chrono::seconds>(age)),
                        says.holder});
   }
   if (ec) throw std::system_error(ec, "cannot look at the line of " + lock.native());
   return waiters;
 }
 
-bool Line::clean() {
+bool Line::clean(std::chrono::seconds age) {
   std::error_code ec;
   for (const Ticket& ticket : tickets_.list(ec)) {
     if (is_dead(ticket)) tickets_.remove(ticket);
   }
-  tickets_.sweep(real_clock().wall() - 5s);
+  tickets_.sweep(real_clock().wall() - age);
   return !ec && tickets_.list(ec).empty() && !ec;
 }
 

@@ -70,8 +70,9 @@ class Line {
   /// Those in line, the first one first.
   static std::vector<Waiter> waiters(disk::Disk& disk, const disk::Path& lock);
 
-  /// Takes the dead out of the line. True if nobody is left.
-  bool clean();
+  /// Takes the dead out of the line, and those who were about to get in it that long ago. True if
+  /// nobody is left.
+  bool clean(std::chrono::seconds age);
 
  private:
   lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal);

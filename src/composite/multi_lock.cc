@@ -22,9 +22,10 @@ namespace {
 struct Place {
   std::uint64_t folder;
   std::string name;
+  std::uint64_t device;  ///< of this host: tells twins on two filesystems apart
   Want want;
 
-  auto key() const { return std::tie(folder, name); }
+  auto key() const { return std::tie(folder, name, device); }
 };
 
 /// All holds of one acquire, the last one first.
@@ -78,7 +79,7 @@ MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Di
       at_ = want.path;
       return;
     }
-    places.push_back({status.inode, lock.filename().native(), want});
+    places.push_back({status.inode, lock.filename().native(), status.device, want});
   }
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.key() < b.key(); });
@@ -103,7 +104,7 @@ Answer MultiLock::acquire(const Patience& patience, std::chrono::seconds hold_li
                      at_.native());
     const auto woken = disk::Watch().wait(std::min(patience.left(), some_while()), patience.stop());
     was_stopped_ = woken == disk::Watch::Woken::stopped;
-    if (was_stopped_ || patience.left() == 0ns) return answer;
+    if (was_stopped_ || patience.is_over()) return answer;
   }
 }
 

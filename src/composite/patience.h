@@ -24,6 +24,7 @@ class Patience {
 
   bool is_none() const { return is_none_; }
   std::chrono::nanoseconds left() const { return until_.left(); }
+  bool is_over() const { return until_.passed(); }
   int stop() const { return stop_; }
 
  private:

@@ -145,7 +145,7 @@ bool RwLock::clean(std::chrono::seconds age) {
   lock::FastLock right = lock_.right_to_upgrade();
   (void)policy::policy_for(right, holder_.rules())
       ->clean(age);  // what is left of it, the lock shows
-  const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean();
+  const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean(age);
   return policy_->clean(age) && is_empty_line;
 }
 

@@ -44,7 +44,9 @@ void get_on(const Crowd& crowd, const std::string& roles) {
   for (const char role : roles) users.push_back(crowd.begin(role, "20"));
   for (auto& user : users) CHECK(user->wait() == 0);
   CHECK(read_file(crowd.work + "/violations") == "");
-  CHECK(run({"rw_lock", "--older-than", "0", "clean", crowd.lock}).code == 0);
+  const bool is_clean = run({"rw_lock", "--older-than", "0", "clean", crowd.lock}).code == 0;
+  INFO("left: " << Catch::Detail::stringify(tree(crowd.lock)));
+  CHECK(is_clean);
   CHECK_FALSE(bfs::exists(crowd.lock));
 }
 

@@ -287,6 +287,8 @@ TEST_CASE("the status of locks is told as lines and as both documents", "[e2e][r
   CHECK(at.run({"rw_lock", "--ids-json", "status", "data"}).out == document);
   CHECK(at.run({"rw_lock", "--ids-json", "status", "data/7003", "data/7011", "data/other"}).out ==
         document);
+  CHECK(at.run({"rw_lock", "status", "--ids-json", "data"}).out == document);
+  CHECK(at.run({"rw_lock", "status", "--ids-json"}).code == 10);
   CHECK(at.run({"rw_lock", "--json", "status", "data"}).out.find("\"id\":\"other\"") !=
         std::string::npos);
   CHECK(at.run({"rw_lock", "status", "data"}).out.find("7003 EXCLUSIVE " + uid_of(at, a)) == 0);
