@@ -31,7 +31,7 @@ enum class SemaphoreExit : int {
   no_such_process = 20,  ///< the pid given is not running, or is not a pid
 };
 
-/// Locks with a line of waiters: rw_lock, fair_lock.
+/// Locks with a line of waiters: rw_lock, fair_lock, fair_semaphore, multi_lock.
 enum class LineExit : int {
   ok = 0,
   refused = 1,           ///< others hold it, or time is up, or the asked thing is not so
@@ -39,7 +39,7 @@ enum class LineExit : int {
   usage = 10,            ///< wrong words on the command line
   cross_device = 12,     ///< the lock directory spans two filesystems: no atomic rename there
   output_failed = 14,    ///< the answer could not be written to standard output
-  not_held = 19,         ///< nothing to unlock, upgrade or downgrade
+  not_held = 19,         ///< nothing to unlock, release, upgrade or downgrade
   already_mine = 20,     ///< this very id holds it
   no_such_process = 20,  ///< the pid given is not running, or is not a pid
   deadlock = 23,         ///< upgrade: another sharer upgrades already
