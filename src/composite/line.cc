@@ -97,26 +97,21 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
   for (int looks = 0;; ++looks) {
     std::error_code ec;
     bool is_in_line = own.has_value();
-    std::optional<Ticket> before;
-    if (own) before = blocker(*own, is_in_line);
+    std::vector<Ticket> before;
+    if (own) before = blockers(*own, is_in_line);
     if (!is_in_line && order_ != Order::barge) {
       own = tickets_.take(holder_.self.uid, mode, text(), ec);
       if (!own) {
         goal.yield();
         return {Outcome::failed, "cannot get in line: " + ec.message()};
       }
-      before = blocker(*own, is_in_line);
+      before = blockers(*own, is_in_line);
     }
     watch_.clear();
-    if (before) {
+    if (!before.empty()) {
       goal.yield();
-      watch_waiter(*before);
-      if (!tickets_.is_there(*before)) continue;
-      if (is_due(*before) && is_dead(*before)) {
-        holder_.log.info("{} is dead and leaves the line", before->id.str());
-        tickets_.remove(*before);
-        continue;
-      }
+      watch_waiter(before.back());
+      if (!tickets_.is_there(before.back()) || remove_dead(before)) continue;
     } else {
       goal.watch(watch_);
       answer = goal.try_once();
@@ -138,10 +133,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
   return answer;
 }
 
-/// The nearest ticket before ours that we must let go first.
-std::optional<Ticket> Line::blocker(const Ticket& own, bool& is_in_line) const {
+/// Those we must let go first; the one next before us is the last.
+std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
   std::error_code ec;
-  std::optional<Ticket> nearest;
+  std::vector<Ticket> before;
   is_in_line = false;
   for (Ticket& ticket : tickets_.list(ec)) {
     if (ticket == own) {
@@ -153,10 +148,22 @@ std::optional<Ticket> Line::blocker(const Ticket& own, bool& is_in_line) const {
     const bool counts = own.mode == Mode::shared          ? is_writer
                         : order_ == Order::prefer_writers ? is_writer
                                                           : true;
-    if (counts) nearest = std::move(ticket);
+    if (counts) before.push_back(std::move(ticket));
   }
   if (ec) is_in_line = true;  // not to be seen is not gone
-  return nearest;
+  return before;
+}
+
+/// From the one next before us up to one that lives: one look at the line for all of them, or
+/// thousands of dead would cost the square of their number. True if there was any.
+bool Line::remove_dead(std::vector<Ticket>& before) {
+  const std::size_t count = before.size();
+  while (!before.empty() && is_due(before.back()) && is_dead(before.back())) {
+    holder_.log.info("{} is dead and leaves the line", before.back().id.str());
+    tickets_.remove(before.back());
+    before.pop_back();
+  }
+  return before.size() < count;
 }
 
 /// Cheap checks may be made at any time, dear ones of a ticket that was left in peace for a grace.

@@ -76,7 +76,8 @@ class Line {
 
  private:
   lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal);
-  std::optional<lock::Ticket> blocker(const lock::Ticket& own, bool& is_in_line) const;
+  std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
+  bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);
   bool is_due(const lock::Ticket& ticket) const;
   void watch_waiter(const lock::Ticket& ticket);
