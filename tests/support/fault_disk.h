@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -71,7 +72,7 @@ class FaultDisk final : public disk::Disk {
   disk::Disk& real_;
   int survive_ = -1;  // changes still let through; -1: all
   bool is_dead_ = false;
-  int calls_ = 0;
+  std::atomic<int> calls_{0};  // tests look at it while another thread sleeps
   int changes_ = 0;
   int at_ = -1;
   Fault fault_ = Fault::none;
