@@ -200,6 +200,45 @@ TEST_CASE("owner/ may be removed by anybody at any step", "[lock][shared][advers
   }
 }
 
+TEST_CASE("a cleaner that comes late does not disturb who came since",
+          "[lock][shared][adversarial-6]") {
+  const Mode dead_one = GENERATE(Mode::shared, Mode::exclusive);
+  const Mode next_one = GENERATE(Mode::shared, Mode::exclusive);
+  const bool is_by_name = GENERATE(false, true);
+  for (int at = 0;; ++at) {
+    Bench w;
+    REQUIRE(w.lock.lock(kA, some_record(), dead_one).outcome == Outcome::held);
+    const std::vector<Leaf> judged = w.lock.owner();
+    const Uid dead[] = {kA};
+    FaultDisk disk;
+    std::string nonce;
+    disk.before(at, [&] {
+      w.lock.clean_stale_ids(dead);
+      const Answer answer = w.lock.lock(kB, some_record(), next_one);
+      CHECK(answer.outcome == Outcome::held);
+      nonce = answer.nonce;
+    });
+    FastLock cleaner(disk, w.path);
+    if (is_by_name) {
+      cleaner.clean_stale_ids(dead);
+    } else {
+      cleaner.clean_stale(judged);
+    }
+    if (!disk.was_hit()) {
+      CHECK(at > 5);
+      break;
+    }
+    INFO("the cleaner slept before: " << disk.last_hit());
+    CHECK(w.lock.mode(kB) == next_one);
+    CHECK(w.lock.is_held(kB, nonce));
+    CHECK(w.take(kC) == Outcome::contended);
+    CHECK(w.share(kC) == (next_one == Mode::shared ? Outcome::held : Outcome::contended));
+    w.lock.unlock(kC);
+    CHECK(w.lock.unlock(kB, nonce).outcome == Outcome::released);
+    CHECK_FALSE(bfs::exists(w.path));
+  }
+}
+
 namespace {
 
 /// A world, and an operation of b that ends in one of these modes or in none.
