@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -220,6 +221,17 @@ int compare_hand_overs(char** argv) {
     holder.reap();
     return took;
   };
+  const std::vector<std::string> waits_by_number = {
+      "/bin/sh", "-c", "exec 9>\"$1\"; \"$0\" 9 && exec /bin/echo", flock, file};
+  const auto by_number = [&] {
+    const int held = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (held < 0 || ::flock(held, LOCK_EX) != 0) give_up("flock");
+    pid_t unlock = -1;
+    const auto took = hand_over(waits_by_number, [&] { unlock = start({flock, "-u", "0"}, held); });
+    await(unlock, "flock -u");
+    close(held);
+    return took;
+  };
   const auto by_unlock = [&] {
     Sitter holder({"/bin/cat"});
     const std::string pid = std::to_string(holder.pid);
@@ -243,6 +255,7 @@ int compare_hand_overs(char** argv) {
     return took;
   };
   compare({{"flock: the holder's command ends", by_flock},
+           {"flock: the holder calls flock -u", by_number},
            {"fair_lock: the holder calls unlock", by_unlock},
            {"fair_lock: the holder ends without unlock", by_death}},
           std::atoi(argv[2]), std::atoi(argv[3]));
