@@ -1,6 +1,7 @@
 #include "composite/fair_semaphore.h"
 
 #include <algorithm>
+#include <system_error>
 
 namespace holdfast::composite {
 
@@ -59,8 +60,12 @@ class FairSemaphore::Permits final : public Goal {
   }
 
   void watch(disk::Watch& watch) override {
-    for (const std::string& slot : of_.semaphore_.slots()) {
-      watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
+    try {
+      for (const std::string& slot : of_.semaphore_.slots()) {
+        watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
+      }
+    } catch (const std::system_error&) {
+      watch.on_unseen();  // the attempt tells
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <system_error>
 #include <tuple>
 
 #include "composite/rw_lock.h"
@@ -119,7 +120,12 @@ Answer MultiLock::take_all(const Patience& patience, std::chrono::seconds hold_l
                           : is_limited       ? Patience::of(hold_limit, patience.stop())
                                              : patience;
     RwLock lock(wants_[i].path, holder_, Order::fair, disk_);
-    Answer answer = lock.acquire(wants_[i].mode, here);
+    Answer answer{Outcome::failed, {}};
+    try {
+      answer = lock.acquire(wants_[i].mode, here);
+    } catch (const std::system_error& e) {  // those before it must go back
+      answer.why = e.what();
+    }
     if (answer.outcome == Outcome::held) {
       nonces_.push_back(answer.nonce);
       continue;

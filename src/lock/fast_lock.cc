@@ -260,6 +260,9 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
     }
     const auto own = looked ? std::nullopt : read_leaf(Layout::leaf(owner, id), id.str());
     if (!own) return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+    if (!own->is_readable) {  // its mode is not known
+      return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
+    }
     record.nonce = own->record ? own->record->nonce : fresh_nonce();
     if (own->mode == mode) return {Outcome::held, {}, false, record.nonce};
     Handle build;

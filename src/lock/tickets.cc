@@ -67,7 +67,8 @@ std::optional<Ticket> Tickets::take(const Uid& id, Mode mode, const std::string&
     if (ec && made && made != std::errc::file_exists) ec = made;
     const disk::At newcomer = Layout::newcomer(queue, id);
     if (!ec) ec = disk_.create(newcomer, file);
-    if (ec == std::errc::file_exists) (void)disk_.unlink(newcomer);  // of one that was killed
+    // of one that was killed, or ours, and the reply was lost
+    if (ec && queue.is_open()) (void)disk_.unlink(newcomer);
     if (!ec) ec = disk_.write(file, text);
     if (file.is_open()) {
       const std::error_code closed = disk_.close(file);
