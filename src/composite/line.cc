@@ -108,6 +108,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
       before = blockers(*own, is_in_line);
     }
     watch_.clear();
+    if (is_holder_dead()) {
+      answer = {Outcome::failed, "process " + holder_.self.uid.str() + " is not running any more"};
+      break;
+    }
     if (!before.empty()) {
       goal.yield();
       watch_waiter(before.back());
@@ -131,6 +135,15 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
   if (answer.outcome != Outcome::held) goal.yield();  // before the next one has its turn
   if (own) tickets_.remove(*own);
   return answer;
+}
+
+/// Who waits for another process need not, once that one is dead. Its end wakes us.
+bool Line::is_holder_dead() {
+  const Record& self = holder_.self.record;
+  const bool is_another = holder_.self.uid != holder_.waiter.uid;
+  if (!is_another || !is_of_here(self, holder_.waiter.record)) return false;
+  watch_.on_exit(static_cast<pid_t>(self.pid));
+  return identity::LocalId(disk::posix()).check(holder_.self.uid, self).life == Life::dead;
 }
 
 /// Those we must let go first; the one next before us is the last.

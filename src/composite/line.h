@@ -79,6 +79,7 @@ class Line {
   std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
   bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);
+  bool is_holder_dead();
   bool is_due(const lock::Ticket& ticket) const;
   void watch_waiter(const lock::Ticket& ticket);
   bool has_line();

@@ -231,6 +231,18 @@ TEST_CASE("a waiter that was killed does not hold up those behind it",
   CHECK(at.run({"fair_lock", "queue", "L"}).out.empty());
 }
 
+TEST_CASE("who waits for a process that dies leaves the line", "[e2e][fair]") {
+  const Session at;
+  const Process holder(kSleeper);
+  auto other = std::make_unique<Process>(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}).code == 0);
+  Waiting waits(at, {"fair_lock", "--wait", "60", "lock", "L", other->pid_text()});
+  other.reset();
+  CHECK(waits.process.wait() == 2);
+  CHECK(at.run({"fair_lock", "queue", "L"}).out.empty());
+  CHECK(at.run({"fair_lock", "owner", "L"}).out == uid_of(at, holder) + "\n");
+}
+
 TEST_CASE("one who only tries does not go before those in line", "[e2e][fair]") {
   const Session at;
   const Process holder(kSleeper), waiter(kSleeper), hasty(kSleeper);
