@@ -56,7 +56,7 @@ class FairSemaphore::Permits final : public Goal {
   }
 
   void yield() override {
-    for (; !taken_.empty(); taken_.pop_back()) (void)of_.semaphore_.release(taken_.back().slot);
+    for (; !taken_.empty(); taken_.pop_back()) give_back(taken_.back().slot);
   }
 
   void watch(disk::Watch& watch) override {
@@ -72,6 +72,13 @@ class FairSemaphore::Permits final : public Goal {
   const std::vector<Taken>& taken() const { return taken_; }
 
  private:
+  /// Who was told no never gives it back later: a disk that refuses is asked once more.
+  void give_back(const std::string& slot) {
+    if (of_.semaphore_.release(slot).outcome != Outcome::released) {
+      (void)of_.semaphore_.release(slot);
+    }
+  }
+
   FairSemaphore& of_;
   std::uint32_t max_;
   std::uint32_t permits_;

@@ -140,7 +140,8 @@ Answer MultiLock::take_all(const Patience& patience, std::chrono::seconds hold_l
 
 void MultiLock::give_back(std::size_t count) {
   for (std::size_t i = count; i-- > 0;) {
-    (void)RwLock(wants_[i].path, holder_, Order::fair, disk_).unlock();
+    RwLock lock(wants_[i].path, holder_, Order::fair, disk_);
+    if (lock.unlock().outcome == Outcome::failed) (void)lock.unlock();
   }
 }
 

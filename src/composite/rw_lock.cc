@@ -84,10 +84,15 @@ Answer RwLock::upgrade(const Patience& patience) {
   const bool is_unchanged =
       answer.outcome == Outcome::contended || answer.outcome == Outcome::failed;
   if (is_unchanged) {
-    const Answer given_up = lock_.downgrade(own->id, holder_.self.record);
+    Answer given_up = lock_.downgrade(own->id, holder_.self.record);
+    if (given_up.outcome == Outcome::failed) {
+      given_up = lock_.downgrade(own->id, holder_.self.record);
+    }
     if (given_up.outcome != Outcome::held) answer = given_up;
   }
-  (void)right_policy->unlock(own->id);  // what stays goes with the next unlock or with the process
+  if (right_policy->unlock(own->id).outcome == Outcome::failed) {
+    (void)right_policy->unlock(own->id);  // what stays goes with the process
+  }
   return answer;
 }
 

@@ -119,7 +119,7 @@ void Tickets::renew(const Ticket& ticket) {
 void Tickets::remove(const Ticket& ticket) {
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     const std::error_code ec = disk_.unlink(path(ticket));
-    if (!ec || !is_passing(ec) || !is_there(ticket)) break;
+    if (!ec || !is_there(ticket)) break;
   }
   tidy();
 }
