@@ -155,8 +155,13 @@ TEST_CASE("fifty who come one after the other are served in that order",
 
 TEST_CASE("a hand-over costs no more file operations in a long line than in a short one",
           "[composite][line]") {
-  const double few = calls_per_hand_over(10);
-  const double many = calls_per_hand_over(10'000);
+  const auto least = [](int in_line) {  // who looks between two steps of another looks twice
+    double calls = calls_per_hand_over(in_line);
+    for (int i = 0; i < 2; ++i) calls = std::min(calls, calls_per_hand_over(in_line));
+    return calls;
+  };
+  const double few = least(10);
+  const double many = least(10'000);
   std::cout << "file operations per hand-over: " << few << " of 10 in line, " << many
             << " of 10000\n";
   CHECK(many <= 1.5 * few);
