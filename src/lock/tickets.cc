@@ -1,7 +1,5 @@
 #include "lock/tickets.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <tuple>
 
@@ -37,7 +35,9 @@ bool is_passing(std::error_code ec) {
 }  // namespace
 
 std::string Ticket::name() const {
-  return fmt::format("{:010}.{}.{}", number, mode == Mode::shared ? 'r' : 'w', id.str());
+  const std::string digits = std::to_string(number);
+  return std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits +
+         (mode == Mode::shared ? ".r." : ".w.") + id.str();
 }
 
 bool is_before(const Ticket& a, const Ticket& b) {
