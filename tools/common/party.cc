@@ -139,9 +139,9 @@ Exit report_release(cli::Call& call, const lock::Answer& answer) {
 Exit print_line(cli::Call& call) {
   std::size_t position = 0;
   for (const composite::Waiter& waiter : composite::Line::waiters(disk::posix(), call.word(0))) {
-    const char* mode = waiter.ticket.mode == lock::Mode::shared ? "r" : "w";
-    call.print(
-        fmt::format("{} {} {} {}", ++position, mode, waiter.ticket.id.str(), waiter.age.count()));
+    const bool is_reader = waiter.ticket.mode == lock::Mode::shared;
+    call.print(std::to_string(++position) + (is_reader ? " r " : " w ") + waiter.ticket.id.str() +
+               " " + std::to_string(waiter.age.count()));
   }
   return LineExit::ok;
 }
