@@ -27,7 +27,7 @@ class HeldLock final : public Held {
 }  // namespace
 
 /// What a caller of acquire or upgrade stands in line for.
-class RwLock::Entry final : public Goal {
+class RwLock::Entry : public Goal {
  public:
   Entry(RwLock& lock, std::function<Answer()> attempt)
       : lock_(lock), attempt_(std::move(attempt)) {}
@@ -36,9 +36,25 @@ class RwLock::Entry final : public Goal {
 
   void watch(disk::Watch& watch) override { watch_holders(lock_.lock_, lock_.holder_, watch); }
 
- private:
+ protected:
   RwLock& lock_;
+
+ private:
   std::function<Answer()> attempt_;
+};
+
+/// Who has nothing yet.
+class RwLock::Newcomer final : public Entry {
+ public:
+  using Entry::Entry;
+
+  /// It would wait for itself, under this text of its id or another.
+  std::optional<Answer> objection() override {
+    const auto leaf = lock_.own_leaf();
+    if (!leaf) return std::nullopt;
+    return Answer{Outcome::already_mine,
+                  lock_.lock_.path().native() + " already locked by " + leaf->id.str()};
+  }
 };
 
 RwLock::RwLock(const disk::Path& lock, const Holder& holder, Order order, disk::Disk& disk)
@@ -49,11 +65,9 @@ RwLock::RwLock(const disk::Path& lock, const Holder& holder, Order order, disk::
       order_(order) {}
 
 Answer RwLock::acquire(Mode mode, const Patience& patience) {
-  if (const auto leaf = own_leaf()) {
-    return {Outcome::already_mine, lock_.path().native() + " already locked by " + leaf->id.str()};
-  }
-  Entry entry(*this, [&] { return policy_->lock(holder_.self.uid, holder_.self.record, mode); });
-  return stand(order_, mode, patience, entry);
+  Newcomer newcomer(*this,
+                    [&] { return policy_->lock(holder_.self.uid, holder_.self.record, mode); });
+  return stand(order_, mode, patience, newcomer);
 }
 
 Answer RwLock::stand(Order order, Mode mode, const Patience& patience, Entry& entry) {
@@ -131,15 +145,11 @@ std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
   return Guard(std::make_unique<HeldLock>(disk_, lock_.path(), holder_.self.uid, refusal_.nonce));
 }
 
-/// The text of an id changes when the clock is stepped or the process takes a name with blanks:
-/// then the record tells that it is the same one.
 std::optional<Leaf> RwLock::own_leaf() const {
-  std::optional<Leaf> same;
-  for (Leaf& leaf : lock_.owner()) {
-    if (leaf.id == holder_.self.uid) return leaf;
-    if (leaf.record && is_same_process(*leaf.record, holder_.self.record)) same = std::move(leaf);
-  }
-  return same;
+  std::error_code ec;
+  auto leaf = lock_.leaf_of(holder_.self.uid, holder_.self.record, ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + lock_.path().native());
+  return leaf;
 }
 
 Answer RwLock::not_held() const {

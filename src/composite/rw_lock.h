@@ -58,6 +58,7 @@ class RwLock {
 
  private:
   class Entry;
+  class Newcomer;
   lock::Answer stand(Order order, lock::Mode mode, const Patience& patience, Entry& entry);
   lock::Answer wait_to_be_alone(const Uid& id, const Patience& patience);
   lock::Answer not_held() const;

@@ -85,6 +85,28 @@ bool contains(const std::vector<std::string>& names, const Uid& id) {
   return std::find(names.begin(), names.end(), id.str()) != names.end();
 }
 
+/// Whose leaf may be of the process of a record: the text of an id changes when the clock is
+/// stepped or the process takes a name with blanks, but its pid is always in it.
+class MayBeOf {
+ public:
+  explicit MayBeOf(const Record& process)
+      : pid_(process.names_process() ? std::to_string(process.pid) : "") {}
+  bool operator()(const std::string& name) const {
+    return !pid_.empty() && name.find(pid_) != std::string::npos;
+  }
+
+ private:
+  std::string pid_;
+};
+
+/// In a circle, so that everybody is the next of somebody. None if `id` is alone.
+std::optional<Uid> next_after(const Uid& id, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& n) { return n == id.str() || Layout::is_silly(n); });
+  if (names.empty()) return std::nullopt;
+  const auto next = std::upper_bound(names.begin(), names.end(), id.str());
+  return Uid::found(next == names.end() ? names.front() : *next);
+}
+
 /// Holders and proposers, sorted, each once.
 std::vector<Uid> ids_among(std::vector<std::string> names,
                            const std::vector<std::string>& proposers) {
@@ -199,6 +221,15 @@ Answer FastLock::look_around(const Handle& owner, const Uid& id, const Record& r
   }
   if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) {
     return back_out(id, {Outcome::contended, {}});
+  }
+  const MayBeOf may_be_own(record);
+  for (const disk::Entry& leaf : leaves) {
+    if (leaf.name == id.str() || !may_be_own(leaf.name)) continue;
+    const auto other = read_leaf({owner, leaf.name}, leaf.name);
+    if (other && other->record && is_same_process(*other->record, record)) {
+      return back_out(id,
+                      {Outcome::already_mine, path().native() + " already locked by " + leaf.name});
+    }
   }
   return {Outcome::held, {}, leaves.size() == 1, record.nonce};
 }
@@ -532,7 +563,8 @@ Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
   (void)disk_.remove_dir(at_.owner());  // a rival may be in already
   const std::error_code removed = disk_.remove_dir(at_.lock());
   log_.info("{} unlocked by {}", path().native(), id.str());
-  return {Outcome::released, {}, !removed || removed == std::errc::no_such_file_or_directory, {}};
+  const bool is_alone = !removed || removed == std::errc::no_such_file_or_directory;
+  return {Outcome::released, {}, is_alone, {}, next_after(id, names)};
 }
 
 /// Removes owner/<id>, the one that is there at the first look and no later one of the same id.
@@ -580,6 +612,11 @@ std::optional<bool> FastLock::has_nonce(const Uid& id, const std::string& nonce)
 }
 
 std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
+  return owner([](const Uid&) { return true; }, ec);
+}
+
+std::vector<Leaf> FastLock::owner(const std::function<bool(const Uid&)>& wanted,
+                                  std::error_code& ec) const {
   std::vector<Leaf> leaves;
   std::vector<std::string> names;
   Handle owner;
@@ -588,7 +625,7 @@ std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
   if (ec) names.clear();
   if (is_nothing(ec)) ec.clear();
   for (const std::string& name : names) {
-    if (Layout::is_silly(name)) continue;
+    if (Layout::is_silly(name) || !wanted(Uid::found(name))) continue;
     if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
   }
   return leaves;
@@ -599,6 +636,20 @@ std::vector<Leaf> FastLock::owner() const {
   auto leaves = owner(ec);
   if (ec) throw std::system_error(ec, "cannot look into " + at_.owner().native());
   return leaves;
+}
+
+std::optional<Leaf> FastLock::leaf_of(const Uid& id, const Record& record,
+                                      std::error_code& ec) const {
+  const MayBeOf may_be_own(record);
+  const auto wanted = [&](const Uid& held) { return held == id || may_be_own(held.str()); };
+  std::optional<Leaf> same;
+  for (Leaf& leaf : owner(wanted, ec)) {
+    const bool is_exact = leaf.id == id;
+    const bool is_same = leaf.record && is_same_process(*leaf.record, record);
+    if (is_exact || is_same) same = std::move(leaf);
+    if (is_exact) break;
+  }
+  return same;
 }
 
 std::vector<Leaf> FastLock::proposals() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +36,8 @@ struct Answer {
   std::string why;  ///< for people; empty where the outcome says it all
   /// Nobody else was seen: unlock removed the whole lock directory, lock the folder of attempts.
   bool is_alone = false;
-  std::string nonce{};  ///< lock: of this hold; none with a folder leaf
+  std::string nonce{};             ///< lock: of this hold; none with a folder leaf
+  std::optional<Uid> neighbour{};  ///< unlock: the next of those who share it on
 };
 
 /// One entry of owner/, or of a proposal.
@@ -108,6 +110,12 @@ class FastLock {
   /// Who holds it, sorted by id, with their records.
   std::vector<Leaf> owner(std::error_code& ec) const;
   std::vector<Leaf> owner() const;
+
+  /// Those among them whose ids are `wanted`: the records of the others are not read.
+  std::vector<Leaf> owner(const std::function<bool(const Uid&)>& wanted, std::error_code& ec) const;
+
+  /// What `id` holds, or the process of `record` under another text of its id.
+  std::optional<Leaf> leaf_of(const Uid& id, const Record& record, std::error_code& ec) const;
 
   /// How `id` holds it, nothing if it does not. Of several holders none is exclusive.
   std::optional<Mode> mode(const Uid& id) const;

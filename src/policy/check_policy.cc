@@ -23,10 +23,17 @@ Answer CheckPolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
 Answer CheckPolicy::unlock(const Uid& id) {
   Answer answer = lock_.unlock(id);
   if (answer.is_alone) return answer;
+  const auto look_after_others = [&] {
+    if (answer.neighbour) {  // one for each that goes is enough, however many share it
+      recovery_.clean_stale({&*answer.neighbour, 1});
+    } else {
+      sweep(kAbandoned);
+    }
+  };
   if (checker_.is_cheap()) {
-    sweep(kAbandoned);
+    look_after_others();
   } else {
-    run_detached([this] { sweep(kAbandoned); });
+    run_detached(look_after_others);
   }
   return answer;
 }

@@ -28,8 +28,8 @@ class CheckPolicy final : public Policy {
   lock::Answer lock(const Uid& id, const Record& record,
                     lock::Mode mode = lock::Mode::exclusive) override;
 
-  /// Gives it up, then cleans after the dead among those that are left: before it returns if the
-  /// checker is cheap, else in a detached child.
+  /// Gives it up, then cleans after the dead among those that are left, or one of them if they
+  /// share it: before it returns if the checker is cheap, else in a detached child.
   lock::Answer unlock(const Uid& id) override;
 
   /// The holders, after dead ones were cleaned.

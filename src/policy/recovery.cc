@@ -37,7 +37,7 @@ std::optional<Verdict> Recovery::staleness() const {
 }
 
 std::vector<Uid> Recovery::clean_stale_owner() {
-  const std::vector<Leaf> dead = dead_among(holders());
+  const std::vector<Leaf> dead = dead_among(holders([](const Uid&) { return true; }));
   for (const Leaf& leaf : dead) log_.info("recovery needed for {}", leaf.id.str());
   if (!dead.empty()) lock_.clean_stale(dead);
   return ids_of(dead);
@@ -49,8 +49,7 @@ void Recovery::clean_stale() {
 }
 
 std::vector<Uid> Recovery::clean_stale(std::span<const Uid> ids) {
-  std::vector<Leaf> leaves = holders();
-  std::erase_if(leaves, [&](const Leaf& leaf) { return !contains(ids, leaf.id); });
+  std::vector<Leaf> leaves = holders([&](const Uid& id) { return contains(ids, id); });
   const std::vector<Uid> holding = ids_of(leaves);
   for (Leaf& leaf : lock_.proposals()) {
     if (contains(ids, leaf.id) && !contains(holding, leaf.id)) leaves.push_back(std::move(leaf));
@@ -72,9 +71,9 @@ void Recovery::clean_proposals(const std::vector<Leaf>& dead) {
   for (const Leaf& leaf : dead) log_.info("cleaned stale id {}", leaf.id.str());
 }
 
-std::vector<Leaf> Recovery::holders() const {
+std::vector<Leaf> Recovery::holders(const std::function<bool(const Uid&)>& wanted) const {
   std::error_code ec;
-  auto leaves = lock_.owner(ec);
+  auto leaves = lock_.owner(wanted, ec);
   if (ec)
     log_.warn("WARNING: {}: cannot see who holds it: {}", lock_.path().native(), ec.message());
   return leaves;

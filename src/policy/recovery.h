@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -43,7 +44,7 @@ class Recovery {
   std::vector<Uid> clean_stale(std::span<const Uid> ids);
 
  private:
-  std::vector<lock::Leaf> holders() const;
+  std::vector<lock::Leaf> holders(const std::function<bool(const Uid&)>& wanted) const;
   std::vector<identity::Verdict> judge(std::span<const lock::Leaf> leaves) const;
   std::vector<lock::Leaf> dead_among(std::span<const lock::Leaf> leaves) const;
   void clean_proposals(const std::vector<lock::Leaf>& dead);
