@@ -59,6 +59,8 @@ class FairSemaphore::Permits final : public Goal {
     for (; !taken_.empty(); taken_.pop_back()) give_back(taken_.back().slot);
   }
 
+  bool has_part() const override { return !taken_.empty(); }
+
   void watch(disk::Watch& watch) override {
     try {
       for (const std::string& slot : of_.semaphore_.slots()) {

@@ -67,17 +67,17 @@ Line::Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order
 Answer Line::stand(Mode mode, const Patience& patience, Goal& goal) {
   was_stopped_ = false;
   const bool may_try = order_ == Order::barge || !has_line();
-  if (may_try) {
-    Answer answer = goal.try_once();
-    if (answer.outcome == Outcome::held) return answer;
-    if (answer.outcome != Outcome::contended || patience.is_none()) {
-      goal.yield();
-      return answer;
-    }
-  } else if (patience.is_none()) {
-    return {Outcome::contended, "others wait in line"};
+  Answer answer{Outcome::contended, "others wait in line"};
+  if (may_try) answer = goal.try_once();
+  if (answer.outcome == Outcome::held) return answer;
+  if (answer.outcome == Outcome::contended) {
+    if (auto no = goal.objection()) answer = std::move(*no);
   }
-  return wait_for_turn(mode, patience, goal);
+  if (answer.outcome == Outcome::contended && !patience.is_none()) {
+    return wait_for_turn(mode, patience, goal);
+  }
+  goal.yield();
+  return answer;
 }
 
 /// Whether anybody waits whom the checker does not call dead.
@@ -120,6 +120,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
       goal.watch(watch_);
       answer = goal.try_once();
       if (answer.outcome != Outcome::contended) break;
+      if (own && goal.has_part() && !blockers(*own, is_in_line).empty()) continue;
     }
     if (patience.is_over()) break;
     if (tell_ && told.passed()) std::exchange(tell_, nullptr)();
@@ -130,11 +131,21 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
       was_stopped_ = true;
       break;
     }
-    if (woken == disk::Watch::Woken::changed) looks = 0;
+    if (woken == disk::Watch::Woken::late) continue;
+    looks = 0;
+    if (woken == disk::Watch::Woken::changed && before.empty() && !gives_way(mode)) {
+      answer = goal.try_once();
+      if (answer.outcome != Outcome::contended) break;
+    }
   }
   if (answer.outcome != Outcome::held) goal.yield();  // before the next one has its turn
   if (own) tickets_.remove(*own);
   return answer;
+}
+
+/// Whether others may still come before one who had its turn.
+bool Line::gives_way(Mode mode) const {
+  return order_ == Order::prefer_writers && mode == Mode::shared;
 }
 
 /// Who waits for another process need not, once that one is dead. Its end wakes us.
@@ -154,7 +165,7 @@ std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
   for (Ticket& ticket : tickets_.list(ec)) {
     if (ticket == own) {
       is_in_line = true;
-      if (order_ != Order::prefer_writers || own.mode == Mode::exclusive) break;
+      if (!gives_way(own.mode)) break;
       continue;
     }
     const bool is_writer = ticket.mode == Mode::exclusive;

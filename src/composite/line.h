@@ -33,6 +33,11 @@ class Goal {
   virtual ~Goal() = default;
   virtual lock::Answer try_once() = 0;         ///< contended: not now
   virtual void watch(disk::Watch& watch) = 0;  ///< what ends before it can be had
+  /// Why it makes no sense to wait for it, asked before the wait.
+  virtual std::optional<lock::Answer> objection() { return std::nullopt; }
+  /// Whether a part of it is had and kept, so that two who believe to have their turn could wait
+  /// for each other.
+  virtual bool has_part() const { return false; }
   /// Another goes first after all, or it is given up: what was had so far is given back.
   virtual void yield() {}
 };
@@ -47,9 +52,11 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 ///           those who arrive at the same time may come in any order. Callers that know no line, a
 ///           shell script for one, may go before everybody.
 /// Sleeps:   each waiter watches the one ticket that is next before its own, and the first one
-///           watches the holders: an event wakes one waiter, however long the line. What cannot be
-///           watched (a network filesystem, a process of another host) is looked at from time to
-///           time, the less often the longer nothing happens.
+///           watches the holders: an event wakes one waiter, however long the line. The first one
+///           that wakes tries at once; only if it is refused it looks at the line again. Who keeps
+///           a part of its goal looks before it sleeps, too. What cannot be watched (a network
+///           filesystem, a process of another host) is looked at from time to time, the less often
+///           the longer nothing happens.
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
 ///           waits or the one that is to hold is dead. Dear checks: only of a ticket that nobody
 ///           touched for a grace.
@@ -79,6 +86,7 @@ class Line {
   std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
   bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);
+  bool gives_way(lock::Mode mode) const;
   bool is_holder_dead();
   bool is_due(const lock::Ticket& ticket) const;
   void watch_waiter(const lock::Ticket& ticket);

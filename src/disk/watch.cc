@@ -80,13 +80,15 @@ void Watch::drain() {
 Watch::Woken Watch::wait(std::chrono::nanoseconds longest, int stop) {
   std::vector<pollfd> fds;
   fds.push_back({stop, POLLIN, 0});
-  if (!watched_.empty()) fds.push_back({inotify_.fd(), POLLIN, 0});
+  fds.push_back({watched_.empty() ? -1 : inotify_.fd(), POLLIN, 0});
   for (const Handle& process : processes_) fds.push_back({process.fd(), POLLIN, 0});
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
   const timespec time{seconds.count(), (longest - seconds).count()};
   const int ready = ppoll(fds.data(), fds.size(), &time, nullptr);
-  if (ready > 0 && fds[0].revents != 0) return Woken::stopped;
-  return ready > 0 ? Woken::changed : Woken::late;
+  if (ready <= 0) return Woken::late;
+  if (fds[0].revents != 0) return Woken::stopped;
+  const bool is_one = ready == 1 && fds[1].revents != 0;
+  return is_one ? Woken::changed : Woken::ended;
 }
 
 }  // namespace holdfast::disk

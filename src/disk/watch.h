@@ -20,7 +20,7 @@ namespace holdfast::disk {
 ///           waits has to look from time to time.
 class Watch {
  public:
-  enum class Woken { changed, late, stopped };
+  enum class Woken { changed, ended, late, stopped };
 
   /// Forgets all that it was to watch.
   void clear();
@@ -40,7 +40,8 @@ class Watch {
   /// Something was to be watched that cannot be.
   bool is_blind() const { return is_blind_; }
 
-  /// `stop`: a descriptor that ends the wait for good when it can be read, or -1.
+  /// ended: a process did. `stop`: a descriptor that ends the wait for good when it can be read, or
+  /// -1.
   Woken wait(std::chrono::nanoseconds longest, int stop);
 
  private:

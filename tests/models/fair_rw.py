@@ -10,7 +10,7 @@ so the order of the looks does not matter (rw_leaf has them one by one).
   wait     list; the nearest blocking ticket is the nearest smaller one, for a reader the nearest
            smaller writer's. Watch that one ticket, look at it again, sleep until it goes; list again.
   head     nothing blocks: try. Refused: watch owner/, try again, refused: sleep until a leaf goes
-           or the directory itself, then watch, try and sleep anew.
+           or the directory itself, then try at once; refused: watch, try and sleep anew.
   try      claim owner/; a reader that is refused looks for an exclusive leaf, joins, verifies.
   held     unlink the ticket. Giving up: unlink the ticket.
 
@@ -251,8 +251,10 @@ class Fair:
             if watch and watch[1]:
                 if "head-watches-once" in on:
                     yield "%d wakes" % p, go("a", 0, 0, (watch[0], 0))
+                elif "writers" in on and self.reads(p):
+                    yield "%d wakes, lists again" % p, go("p", 0, 0, None)
                 else:
-                    yield "%d wakes" % p, go("p" if "writers" in on and self.reads(p) else "o", 0, 0, None)
+                    yield "%d wakes, tries at once" % p, go("a", 0, 0, None)
             elif "timer" in on:
                 yield "%d wakes by the timer" % p, go("o", 0, 0, None)
         elif pc == "a":

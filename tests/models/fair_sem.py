@@ -3,8 +3,8 @@
 Modelled: each slot is a lock of its own (taken by one rename, or refused), so there are never more
 holders than slots whatever the queue does. Arrival and listing are as in fair_rw. Only the head, whom
 no smaller ticket precedes, goes over the slots: it takes each free one and keeps it until it has as
-many as it needs, then it unlinks its ticket. Sleeping and waking are as in fair_rw and not modelled
-again: here a waiter polls.
+many as it needs, then it unlinks its ticket. Those behind it sleep and wake as in fair_rw; here they
+poll.
 
 Two arrivals that overlap may both find themselves the head. With one slot each that costs nothing;
 two heads that both keep a part of the slots wait for each other for ever. Two ways out, each enough:
@@ -12,6 +12,10 @@ two heads that both keep a part of the slots wait for each other for ever. Two w
             back when there is a smaller ticket now
   settle    as in fair_rw: after creating the ticket wait for those who were arriving already; then
             there is one head only
+  sleep     recheck, and the head sleeps: it watches the slots before its round. After a fruitless one
+            that left it with a part it lists the queue, and gives back if there is a smaller ticket;
+            else it sleeps until a slot is released. Awake, it goes over the slots at once, and only
+            after another fruitless round it lists again
 
 Giving up gives the slots back, then unlinks the ticket; a killed head is reaped slot by slot.
 
@@ -24,7 +28,7 @@ Barged asks what a caller that knows no queue can do to a head that is always qu
 """
 from engine import put
 
-WAITING = frozenset(("n", "p", "e", "g", "f", "try"))
+WAITING = frozenset(("n", "p", "e", "r", "z", "g", "f", "try"))
 
 
 class Sem:
@@ -50,6 +54,9 @@ class Sem:
             return ("D", 0, 0, 0)
         return ("b" if self.barges[p] else "s", 0, 0, left)
 
+    def released(self, procs):
+        return tuple(put(a, 2, 2) if a[0] in "erz" and a[2] == 1 else a for a in procs)
+
     def clear(self, before, p):
         return before & ~(((1 << self.n) - 1) << (p * self.n))
 
@@ -65,7 +72,7 @@ class Sem:
                 for s in range(self.k):
                     if slots[s] == p:
                         yield "reap slot %d of %d" % (s, p), \
-                            (put(slots, s, -1), tk, new, before, procs, kills, quits, None)
+                            (put(slots, s, -1), tk, new, before, self.released(procs), kills, quits, None)
                 if tk[p]:
                     yield "reap ticket %d" % p, (slots, put(tk, p, 0), new, before, procs, kills, quits, None)
                 if new & 1 << p:
@@ -87,10 +94,12 @@ class Sem:
         counting = "position" in on or "slots-first" in on
 
         def go(npc, nmask=0, naux=0, nslots=slots, ntk=tk, nnew=new, nbefore=before, nbad=None):
-            return (nslots, ntk, nnew, nbefore, put(procs, p, (npc, nmask, naux, left)), kills, quits, nbad)
+            others = self.released(procs) if nslots.count(-1) > slots.count(-1) else procs
+            return (nslots, ntk, nnew, nbefore, put(others, p, (npc, nmask, naux, left)), kills, quits, nbad)
 
         def ended(nslots=slots):
-            return (nslots, tk, new, before, put(procs, p, self.start(p, left - 1)), kills, quits, None)
+            return (nslots, tk, new, before, put(self.released(procs), p, self.start(p, left - 1)), kills, quits,
+                    None)
 
         def take(s, npc, nmask, naux):
             nslots = put(slots, s, p)
@@ -104,6 +113,7 @@ class Sem:
                       nbefore=self.clear(before, p) if done else before, nbad=broken)
 
         todo = [q for q in range(n) if q != p and not mask & 1 << q]
+        # aux of a head that sleeps: 0 it watches nothing, 1 the slots, 2 one was released since
         if pc == "s":
             b = before
             for q in range(n):
@@ -155,7 +165,26 @@ class Sem:
                 elif len(todo) > 1:
                     yield "%d lists %d" % (p, q), go("p", mask | 1 << q)
                 else:
-                    yield "%d is the head" % p, go("e")
+                    yield "%d is the head" % p, go("e", 0, int("sleep" in on))
+        elif pc == "e" and "sleep" in on:                 # one round over the slots; awake, it is not watched
+            part = p in slots or slots[mask] == -1
+            ends = "p" if not aux else "r" if part and "blind-sleep" not in on else "z"
+            npc, nmask = (ends, 0) if mask + 1 == k else ("e", mask + 1)
+            if slots[mask] == -1:
+                yield "%d takes slot %d" % (p, mask), take(mask, npc, nmask, aux)
+            else:
+                yield "%d: slot %d is taken" % (p, mask), go(npc, nmask, aux)
+        elif pc == "r":                                   # who came at the same time has its ticket by now, or no slot
+            for q in todo:
+                if tk[q] and (tk[q], q) < (tk[p], p):
+                    yield "%d is behind %d after all, gives back" % (p, q), go("g")
+                elif len(todo) > 1:
+                    yield "%d lists %d" % (p, q), go("r", mask | 1 << q, aux)
+                else:
+                    yield "%d is still the head" % p, go("z", 0, aux)
+        elif pc == "z":
+            if aux == 2:
+                yield "%d wakes" % p, go("e")
         elif pc == "e":                                   # one round over the slots
             after = ("g" if "give-back" in on else "p" if "recheck" in on else "e") if mask + 1 == k else "e"
             nmask = (mask + 1) % k
@@ -238,6 +267,13 @@ def expectations(r):
         r.holds("semaphore %s of %d, settled, 1 kill" % (needs, slots), Sem(needs, slots, "settle"))
         r.holds("semaphore %s of %d twice, keep and list again, one gives up" % (needs, slots),
                 Sem(needs, slots, kills=0, quits=1, rounds=2))
+    for needs, slots in (("11", 1), ("22", 2), ("12", 2), ("122", 2)):
+        r.holds("semaphore %s of %d, the head sleeps, 1 kill" % (needs, slots), Sem(needs, slots, "sleep"))
+    r.holds("semaphore 22 of 2 twice, the head sleeps, one gives up",
+            Sem("22", 2, "sleep", kills=0, quits=1, rounds=2))
+    r.holds("semaphore 22B of 2, the head sleeps", Sem("22B", 2, "sleep"))
+    r.holds("semaphore 222 of 3, the head sleeps", Sem("222", 3, "sleep", kills=0))
+    r.holds("semaphore 33B of 3, the head sleeps", Sem("33B", 3, "sleep", kills=0))
     r.holds("semaphore 212 of 2, settled", Sem("212", 2, "settle", kills=0))
     r.holds("semaphore 222 of 3, keep and list again, one gives up", Sem("222", 3, kills=0, quits=1))
     r.holds("semaphore 2BB of 2, keep and list again, 1 kill", Sem("2BB", 2, rounds=2))
@@ -258,6 +294,8 @@ def expectations(r):
     r.mutant("every waiter keeps slots", Sem("22", 2, "everybody recheck any-order", kills=0), "trap")
     r.mutant("every waiter keeps slots: out of order too", Sem("22", 2, "everybody recheck", kills=0), "violation")
     r.mutant("the head never lists again, arrivals overlap", Sem("22", 2, "", kills=0), "trap")
+    r.mutant("a head that keeps a part sleeps without a look at the line",
+             Sem("22", 2, "sleep blind-sleep", kills=0), "trap")
     r.mutant("giving up keeps the slots", Sem("22", 2, "recheck quit-keeps", kills=0, quits=1), "trap")
     r.mutant("tries when its position is below the free slots", Sem("111", 2, "position", kills=0), "violation")
     r.mutant("counts the slots before the queue", Sem("111", 2, "slots-first", kills=0), "violation")
