@@ -64,20 +64,48 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 Line::Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order)
     : holder_(holder), order_(order), tickets_(disk, lock::Layout(lock)) {}
 
+/// One who tries. It leaves without what the goal had so far, unless that is all, and then the
+/// line; also if an exception comes out.
+class Line::Place {
+ public:
+  Place(lock::Tickets& tickets, Goal& goal) : tickets_(tickets), goal_(goal) {}
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() {
+    if (!has_left_) leave(false);
+  }
+
+  void leave(bool with_all) {
+    has_left_ = true;
+    if (!with_all) goal_.yield();  // before the next one has its turn
+    if (own) tickets_.remove(*own);
+  }
+
+  std::optional<Ticket> own;
+
+ private:
+  lock::Tickets& tickets_;
+  Goal& goal_;
+  bool has_left_ = false;
+};
+
 Answer Line::stand(Mode mode, const Patience& patience, Goal& goal) {
   was_stopped_ = false;
+  Place place(tickets_, goal);
+  Answer answer = stand(mode, patience, goal, place.own);
+  place.leave(answer.outcome == Outcome::held);
+  return answer;
+}
+
+Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optional<Ticket>& own) {
   const bool may_try = order_ == Order::barge || !has_line();
   Answer answer{Outcome::contended, "others wait in line"};
   if (may_try) answer = goal.try_once();
-  if (answer.outcome == Outcome::held) return answer;
   if (answer.outcome == Outcome::contended) {
     if (auto no = goal.objection()) answer = std::move(*no);
   }
-  if (answer.outcome == Outcome::contended && !patience.is_none()) {
-    return wait_for_turn(mode, patience, goal);
-  }
-  goal.yield();
-  return answer;
+  if (answer.outcome != Outcome::contended || patience.is_none()) return answer;
+  return wait_for_turn(mode, patience, goal, own);
 }
 
 /// Whether anybody waits whom the checker does not call dead.
@@ -90,9 +118,9 @@ bool Line::has_line() {
   return static_cast<bool>(ec);
 }
 
-Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
+Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
+                           std::optional<Ticket>& own) {
   const Deadline told(real_clock(), 1s);
-  std::optional<Ticket> own;
   Answer answer{Outcome::contended, {}};
   for (int looks = 0;; ++looks) {
     std::error_code ec;
@@ -101,10 +129,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
     if (own) before = blockers(*own, is_in_line);
     if (!is_in_line && order_ != Order::barge) {
       own = tickets_.take(holder_.self.uid, mode, text(), ec);
-      if (!own) {
-        goal.yield();
-        return {Outcome::failed, "cannot get in line: " + ec.message()};
-      }
+      if (!own) return {Outcome::failed, "cannot get in line: " + ec.message()};
       before = blockers(*own, is_in_line);
     }
     watch_.clear();
@@ -138,8 +163,6 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal) {
       if (answer.outcome != Outcome::contended) break;
     }
   }
-  if (answer.outcome != Outcome::held) goal.yield();  // before the next one has its turn
-  if (own) tickets_.remove(*own);
   return answer;
 }
 
@@ -179,12 +202,16 @@ std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
 }
 
 /// From the one next before us up to one that lives: one look at the line for all of them, or
-/// thousands of dead would cost the square of their number. True if there was any.
+/// thousands of dead would cost the square of their number. True if any went.
 bool Line::remove_dead(std::vector<Ticket>& before) {
   const std::size_t count = before.size();
   while (!before.empty() && is_due(before.back()) && is_dead(before.back())) {
+    if (!tickets_.remove(before.back())) {
+      watch_.clear();  // its end would wake us again and again
+      watch_.on_unseen();
+      break;
+    }
     holder_.log.info("{} is dead and leaves the line", before.back().id.str());
-    tickets_.remove(before.back());
     before.pop_back();
   }
   return before.size() < count;

@@ -66,7 +66,8 @@ class Line {
   Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order);
 
   /// Tries until the goal answers anything but contended, patience is over (contended), or the
-  /// caller was stopped (`was_stopped`). Afterwards no ticket of ours is left.
+  /// caller was stopped (`was_stopped`). Afterwards no ticket of ours is left, nor what the goal
+  /// had so far, whatever came out of it.
   lock::Answer stand(lock::Mode mode, const Patience& patience, Goal& goal);
 
   bool was_stopped() const { return was_stopped_; }
@@ -82,7 +83,11 @@ class Line {
   bool clean(std::chrono::seconds age);
 
  private:
-  lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal);
+  class Place;
+  lock::Answer stand(lock::Mode mode, const Patience& patience, Goal& goal,
+                     std::optional<lock::Ticket>& own);
+  lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal,
+                             std::optional<lock::Ticket>& own);
   std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
   bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);

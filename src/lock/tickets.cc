@@ -116,12 +116,14 @@ void Tickets::renew(const Ticket& ticket) {
   (void)disk_.touch(path(ticket));  // who may not date it asks nevertheless
 }
 
-void Tickets::remove(const Ticket& ticket) {
-  for (int tries = 0; tries < kRetryLimit; ++tries) {
+bool Tickets::remove(const Ticket& ticket) {
+  bool is_gone = false;
+  for (int tries = 0; !is_gone && tries < kRetryLimit; ++tries) {
     const std::error_code ec = disk_.unlink(path(ticket));
-    if (!ec || !is_there(ticket)) break;
+    is_gone = !ec || !is_there(ticket);
   }
   tidy();
+  return is_gone;
 }
 
 void Tickets::sweep(std::chrono::system_clock::time_point limit) {

@@ -53,8 +53,8 @@ class Tickets {
   std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;
   void renew(const Ticket& ticket);
 
-  /// Leaves the line, or takes one that is dead out of it.
-  void remove(const Ticket& ticket);
+  /// Leaves the line, or takes one that is dead out of it. Whether it is gone.
+  bool remove(const Ticket& ticket);
 
   /// Newcomers that nobody touched since `limit`, and the folder if nobody is in line.
   void sweep(std::chrono::system_clock::time_point limit);

@@ -37,14 +37,14 @@ class Judge final : public identity::Checker {
   bool is_cheap() const override { return true; }
 };
 
-/// One of several holders in this process: a record of its own, whose end can be watched.
+/// One of several holders in this process: its record names none, or they would be one and the
+/// same.
 Holder someone(const std::string& id) {
-  static std::atomic<std::uint64_t> count{1};
   std::string why;
   const auto process = Holder::this_process(why);
   if (!process) throw std::runtime_error(why);
   identity::Identity self{uid(id), process->self.record};
-  self.record.start += count++;
+  self.record.pid = 0;
   return {self, process->waiter, std::make_shared<const Judge>()};
 }
 
@@ -121,6 +121,35 @@ class Scene {
   std::vector<std::string> granted_;
   std::deque<FaultDisk> disks_;
   std::vector<std::jthread> threads_;
+};
+
+std::vector<std::string> tickets_of(const Scene& scene) {
+  std::vector<std::string> paths;
+  const lock::Tickets tickets(disk::posix(), lock::Layout(scene.path));
+  for (const Ticket& ticket : scene.in_line()) paths.push_back(tickets.path(ticket).native());
+  return paths;
+}
+
+/// Throws when its turn has come.
+class ThrowingGoal final : public Goal {
+ public:
+  explicit ThrowingGoal(bool is_at_watch) : is_at_watch_(is_at_watch) {}
+
+  lock::Answer try_once() override {
+    if (was_in_line) throw std::runtime_error("attempt");
+    return {Outcome::contended, {}};
+  }
+  void watch(disk::Watch&) override {
+    was_in_line = true;
+    if (is_at_watch_) throw std::runtime_error("watch");
+  }
+  void yield() override { has_yielded = true; }
+
+  bool was_in_line = false;
+  bool has_yielded = false;
+
+ private:
+  bool is_at_watch_;
 };
 
 /// File operations of five waiters from the first unlock to the last, with that many in line.
@@ -233,6 +262,33 @@ TEST_CASE("ten thousand tickets of the dead hold up nobody for long", "[composit
   scene.hand_over();
   scene.join();
   CHECK(scene.granted().back() == "after");
+}
+
+TEST_CASE("who cannot take a dead one out of the line sleeps between two attempts",
+          "[composite][line]") {
+  Scene scene;
+  scene.add_tickets("dead", 1);
+  FaultDisk disk;
+  disk.refuse("unlink " + tickets_of(scene).front(), EACCES);
+  const Holder holder = someone("after");
+  RwLock lock(scene.path, holder, Order::fair, disk);
+  CHECK(lock.acquire(Mode::exclusive, Patience::of(500ms)).outcome == Outcome::contended);
+  CHECK(disk.was_hit());
+  CHECK(disk.calls() < 2000);
+  CHECK(tickets_of(scene).size() == 1);
+}
+
+TEST_CASE("whatever comes out of a goal, no ticket is left and all is given back",
+          "[composite][line]") {
+  const bool is_at_watch = GENERATE(false, true);
+  const TempDir dir;
+  const Holder holder = someone("self");
+  ThrowingGoal goal(is_at_watch);
+  Line line(disk::posix(), dir / "lock", holder, Order::fair);
+  CHECK_THROWS_AS(line.stand(Mode::exclusive, Patience::of(10s), goal), std::runtime_error);
+  CHECK(goal.was_in_line);
+  CHECK(goal.has_yielded);
+  CHECK_FALSE(bfs::exists(dir / "lock"));
 }
 
 TEST_CASE("a waiter that sleeps makes at most one system call a second", "[composite][line]") {

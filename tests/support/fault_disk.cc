@@ -21,7 +21,9 @@ std::error_code FaultDisk::call(const char* what, const std::string& name, Do&& 
     hit_ = std::string(what) + " " + name;
     hook_();
   }
-  const bool is_hit = calls_++ == at_;
+  const bool is_refused =
+      !refused_.empty() && (std::string(what) + " " + name).find(refused_) != std::string::npos;
+  const bool is_hit = calls_++ == at_ || is_refused;
   if (is_hit) {
     was_hit_ = true;
     hit_ = std::string(what) + " " + name;

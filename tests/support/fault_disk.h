@@ -20,6 +20,7 @@ struct Crash {};
 ///   lose_reply(n, e)    call n is done, then reported as failed with e
 ///   fail(n, e)          call n is not done and reported as failed with e
 ///   before(n, f)        f runs just before call n: the world changes between two calls
+///   refuse(what, e)     each call whose name, as in last_hit(), has `what` in it fails with e
 ///
 /// lose_reply, fail and before count all calls, looking ones too.
 class FaultDisk final : public disk::Disk {
@@ -29,6 +30,10 @@ class FaultDisk final : public disk::Disk {
   void stop_after(int changes) { survive_ = changes; }
   void lose_reply(int call, int error) { set(call, static_cast<std::errc>(error), Fault::lost); }
   void fail(int call, int error) { set(call, static_cast<std::errc>(error), Fault::failed); }
+  void refuse(std::string what, int error) {
+    refused_ = std::move(what);
+    set(-1, static_cast<std::errc>(error), Fault::failed);
+  }
   void before(int call, std::function<void()> hook) {
     hook_at_ = call;
     hook_ = std::move(hook);
@@ -75,6 +80,7 @@ class FaultDisk final : public disk::Disk {
   std::atomic<int> calls_{0};  // tests look at it while another thread sleeps
   int changes_ = 0;
   int at_ = -1;
+  std::string refused_;
   Fault fault_ = Fault::none;
   std::error_code error_;
   int hook_at_ = -1;
