@@ -62,15 +62,17 @@ Exit clean(cli::Call& call) {
   return Checked(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
 }
 
+constexpr auto kNeeded = cli::CheckerWords::needed;
+
 constexpr cli::Action kActions[] = {
-    {"lock", "<lock_path> <id>", 2, lock, true},
+    {"lock", "<lock_path> <id>", 2, lock, kNeeded},
     {"lock_nocheck", "<lock_path> <id>", 2, lock_nocheck},
-    {"unlock", "<lock_path> <id>", 2, unlock, true},
-    {"owner", "<lock_path> > id", 1, owner, true},
+    {"unlock", "<lock_path> <id>", 2, unlock, kNeeded},
+    {"owner", "<lock_path> > id", 1, owner, kNeeded},
     {"owner_nocheck", "<lock_path> > id", 1, owner_nocheck},
     {"is_mine", "<lock_path> <id>", 1, is_mine},
-    {"is_stale", "<lock_path>", 1, is_stale, true},
-    {"clean", "<lock_path>", 1, clean, true},
+    {"is_stale", "<lock_path>", 1, is_stale, kNeeded},
+    {"clean", "<lock_path>", 1, clean, kNeeded},
 };
 
 constexpr const char* kText =

@@ -101,15 +101,17 @@ Exit clean(cli::Call& call) {
                                                                     : LineExit::refused;
 }
 
+constexpr auto kOptional = cli::CheckerWords::optional;
+
 constexpr cli::Action kActions[] = {
-    {"acquire", "<semaphore_path> <max> <pid>", 3, acquire},
-    {"release", "<semaphore_path> <pid|uid>", 2, release},
-    {"owners", "<semaphore_path> > uids", 1, owners},
-    {"owner", "<semaphore_path> <slot> > uid", 2, owner},
-    {"slot", "<semaphore_path> <pid|uid> > slots", 2, slot},
+    {"acquire", "<semaphore_path> <max> <pid>", 3, acquire, kOptional},
+    {"release", "<semaphore_path> <pid|uid>", 2, release, kOptional},
+    {"owners", "<semaphore_path> > uids", 1, owners, kOptional},
+    {"owner", "<semaphore_path> <slot> > uid", 2, owner, kOptional},
+    {"slot", "<semaphore_path> <pid|uid> > slots", 2, slot, kOptional},
     {"queue", "<semaphore_path> > lines of position w uid seconds", 1, print_line},
-    {"stale", "<semaphore_path> > slots", 1, stale},
-    {"clean", "<semaphore_path>", 1, clean},
+    {"stale", "<semaphore_path> > slots", 1, stale, kOptional},
+    {"clean", "<semaphore_path>", 1, clean, kOptional},
 };
 
 constexpr const char* kText =
@@ -119,9 +121,10 @@ constexpr const char* kText =
     "        fair_semaphore --wait 600 acquire builds 8 $$ || exit\n"
     "        trap 'fair_semaphore release builds $$' EXIT\n"
     "\n"
-    "    Its slots are those of semaphore, whose callers do not stand in line. Ids are processes "
-    "of\n"
-    "    this host, with --ssh of any host; with a <stale_checker> before the action any text.\n"
+    "    Its slots are those of semaphore, whose callers do not stand in line.\n"
+    "\n"
+    "    Ids are processes of this host, with --ssh of any host. With a stale checker, which is\n"
+    "    <cmd [-s arg]...> as for check_lock, they are any text.\n"
     "\n"
     "    Exit: 0 done, 1 not enough free, or time is up; 2 could not be tried (stderr says why),\n"
     "          10 usage, 12 spread over two filesystems, 14 answer not written, 19 not held,\n"

@@ -85,16 +85,18 @@ Exit clean(cli::Call& call) {
   return Graced(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
 }
 
+constexpr auto kNeeded = cli::CheckerWords::needed;
+
 constexpr cli::Action kActions[] = {
-    {"lock", "<lock_path> <id> [grace_seconds]", 2, lock, true},
-    {"lock_check", "<lock_path> <id>", 2, lock_check, true},
+    {"lock", "<lock_path> <id> [grace_seconds]", 2, lock, kNeeded},
+    {"lock_check", "<lock_path> <id>", 2, lock_check, kNeeded},
     {"lock_nocheck", "<lock_path> <id>", 2, lock_nocheck},
     {"fast_lock", "<lock_path> <id>  (old name of lock_nocheck)", 2, lock_nocheck},
-    {"unlock", "<lock_path> <id> [grace_seconds]", 2, unlock, true},
+    {"unlock", "<lock_path> <id> [grace_seconds]", 2, unlock, kNeeded},
     {"owner", "<lock_path> > id", 1, owner},
     {"is_mine", "<lock_path> <id>", 2, is_mine},
-    {"is_stale", "<lock_path>", 1, is_stale, true},
-    {"clean", "<lock_path>", 1, clean, true},
+    {"is_stale", "<lock_path>", 1, is_stale, kNeeded},
+    {"clean", "<lock_path>", 1, clean, kNeeded},
 };
 
 constexpr const char* kText =

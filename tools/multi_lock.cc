@@ -79,9 +79,11 @@ Exit owners(cli::Call& call) {
   return LineExit::ok;
 }
 
+constexpr auto kOptional = cli::CheckerWords::optional;
+
 constexpr cli::Action kActions[] = {
-    {"acquire", "[x:|s:]<lock_path>...", 1, acquire},
-    {"release", "[x:|s:]<lock_path>...", 1, release},
+    {"acquire", "[x:|s:]<lock_path>...", 1, acquire, kOptional},
+    {"release", "[x:|s:]<lock_path>...", 1, release, kOptional},
     {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", 1, owners},
 };
 
@@ -95,7 +97,10 @@ constexpr const char* kText =
     "    that calls, or the one of --id. Whoever takes several this way never waits for another "
     "in\n"
     "    a circle, whatever the order of the words; --hold-limit is for scripts with an order of\n"
-    "    their own. Without --wait and --nowait it waits as long as it takes.\n"
+    "    their own.\n"
+    "\n"
+    "    Ids are processes of this host, with --ssh of any host. With a stale checker, which is\n"
+    "    <cmd [-s arg]...> as for check_lock, that of --id is any text.\n"
     "\n"
     "    Exit: 0 done, 1 one is held by others, or time is up; 2 could not be tried (stderr says\n"
     "          why), 10 usage, 12 spread over two filesystems, 14 answer not written, 19 not all\n"

@@ -184,30 +184,32 @@ Exit status(cli::Call& call) {
   return LineExit::ok;
 }
 
+constexpr auto kOptional = cli::CheckerWords::optional;
+
 constexpr cli::Action kRwActions[] = {
-    {"shared", "<lock_path> <pid>", 2, shared},
-    {"exclusive", "<lock_path> <pid>", 2, exclusive},
-    {"upgrade", "<lock_path> <pid>", 2, upgrade},
-    {"downgrade", "<lock_path> <pid|uid>", 2, downgrade},
-    {"unlock", "<lock_path> <pid|uid>", 2, unlock},
+    {"shared", "<lock_path> <pid>", 2, shared, kOptional},
+    {"exclusive", "<lock_path> <pid>", 2, exclusive, kOptional},
+    {"upgrade", "<lock_path> <pid>", 2, upgrade, kOptional},
+    {"downgrade", "<lock_path> <pid|uid>", 2, downgrade, kOptional},
+    {"unlock", "<lock_path> <pid|uid>", 2, unlock, kOptional},
     {"owners", "<lock_path> > lines of S|X uid", 1, owners},
-    {"is_mine", "<lock_path> <pid|uid>", 2, is_mine},
+    {"is_mine", "<lock_path> <pid|uid>", 2, is_mine, kOptional},
     {"queue", "<lock_path> > lines of position r|w uid seconds", 1, print_line},
     {"ids_in_use", "<lock_path> > uids", 1, ids_in_use},
-    {"is_stale", "<lock_path>", 1, is_stale},
+    {"is_stale", "<lock_path>", 1, is_stale, kOptional},
     {"clean_stale_ids", "<lock_path> [uids]...", 1, clean_stale_ids},
-    {"clean", "<lock_path>", 1, clean},
+    {"clean", "<lock_path>", 1, clean, kOptional},
     {"status", "[--json|--ids-json] <folder>...", 1, status},
 };
 
 constexpr cli::Action kFairActions[] = {
-    {"lock", "<lock_path> <pid>", 2, exclusive},
-    {"unlock", "<lock_path> <pid|uid>", 2, unlock},
+    {"lock", "<lock_path> <pid>", 2, exclusive, kOptional},
+    {"unlock", "<lock_path> <pid|uid>", 2, unlock, kOptional},
     {"owner", "<lock_path> > uid", 1, owner},
-    {"is_mine", "<lock_path> <pid|uid>", 2, is_mine},
+    {"is_mine", "<lock_path> <pid|uid>", 2, is_mine, kOptional},
     {"queue", "<lock_path> > lines of position r|w uid seconds", 1, print_line},
-    {"is_stale", "<lock_path>", 1, is_stale},
-    {"clean", "<lock_path>", 1, clean},
+    {"is_stale", "<lock_path>", 1, is_stale, kOptional},
+    {"clean", "<lock_path>", 1, clean, kOptional},
 };
 
 constexpr const char* kRwText =
@@ -216,11 +218,10 @@ constexpr const char* kRwText =
     "        rw_lock --wait 60 shared index.lock $$ || exit\n"
     "        trap 'rw_lock unlock index.lock $$' EXIT\n"
     "\n"
-    "    Who takes the same path with lock_local or fast_lock holds it alone. Ids are processes "
-    "of\n"
-    "    this host, with --ssh of any host. With a <stale_checker> before the action, as "
-    "check_lock\n"
-    "    takes it, they are any text.\n"
+    "    Who takes the same path with lock_local or fast_lock holds it alone.\n"
+    "\n"
+    "    Ids are processes of this host, with --ssh of any host. With a stale checker, which is\n"
+    "    <cmd [-s arg]...> as for check_lock, they are any text.\n"
     "\n"
     "    Exit: 0 done, 1 held by others, or time is up; 2 could not be tried (stderr says why),\n"
     "          10 usage, 12 lock spread over two filesystems, 14 answer not written, 19 not held,\n"
@@ -234,8 +235,10 @@ constexpr const char* kFairText =
     "        fair_lock --wait 600 lock deploy.lock $$ || exit\n"
     "        trap 'fair_lock unlock deploy.lock $$' EXIT\n"
     "\n"
-    "    Those who take the same path with another locker do not stand in line. Ids are processes\n"
-    "    of this host, with --ssh of any host; with a <stale_checker> before the action any text.\n"
+    "    Those who take the same path with another locker do not stand in line.\n"
+    "\n"
+    "    Ids are processes of this host, with --ssh of any host. With a stale checker, which is\n"
+    "    <cmd [-s arg]...> as for check_lock, they are any text.\n"
     "\n"
     "    Exit: 0 done, 1 held by another, or time is up; 2 could not be tried (stderr says why),\n"
     "          10 usage, 12 lock spread over two filesystems, 14 answer not written, 19 not held,\n"

@@ -27,7 +27,8 @@ std::string usage(const Tool& tool) {
   std::string_view lead = "    usage: ";
   for (const Action& action : tool.actions) {
     text.append(lead).append(tool.name).append(" ");
-    if (action.needs_checker) text += "<stale_checker> ";
+    if (action.checker == CheckerWords::needed) text += "<stale_checker> ";
+    if (action.checker == CheckerWords::optional) text += "[stale_checker] ";
     if (tool.takes_locker) text += "<locker> ";
     text.append(action.name).append(" ").append(action.words).append("\n");
     lead = "           ";
@@ -42,7 +43,10 @@ std::string usage(const Tool& tool) {
   if (tool.knows & knows_patience)
     text += "             --wait <s>          kill: how long to wait for the end (5)\n";
   if (tool.knows & knows_wait)
-    text += "             --wait <s>          stand in line for so long (0: one attempt)\n";
+    text +=
+        tool.knows & knows_several
+            ? "             --wait <s>          how long, for all together (as long as it takes)\n"
+            : "             --wait <s>          stand in line for so long (0: one attempt)\n";
   if (tool.knows & knows_permits)
     text += "             --permits <n>       so many at once (acquire: 1, release: all)\n";
   if (tool.knows & knows_several)
@@ -62,8 +66,10 @@ std::string usage(const Tool& tool) {
         "             --json              status: as one line of JSON\n"
         "             --ids-json          status: as the service-status document of a data "
         "server\n";
-  if (tool.knows & knows_grace)
-    text += "             --grace-seconds <s> how long an id is left in peace between two checks\n";
+  if (tool.knows & knows_grace) {
+    text += "             --grace-seconds <s> how long an id is left in peace between two checks";
+    text += tool.knows & knows_cluster ? " (--ssh: 10)\n" : "\n";
+  }
   if (tool.knows & knows_notifier)
     text += "             --on-check-fail <word>...  what to run when nobody can tell\n";
   if (tool.knows & knows_helpers)
@@ -77,9 +83,10 @@ std::string usage(const Tool& tool) {
   if (tool.takes_locker)
     text += "             <locker>            -l|--local, or a command that locks the slots\n";
   if (tool.knows & knows_locker)
-    text +=
-        "             -a|--locker-arg <word>...  what that command, or ours, gets before the "
-        "action\n";
+    text += tool.takes_locker
+                ? "             -a|--locker-arg <word>...  what that command, or ours, gets before "
+                  "the action\n"
+                : "             -a|--locker-arg <word>...  what lock_ssh gets before the action\n";
   if (tool.knows & knows_ssh)
     text +=
         "             --ssh-strict        ask only hosts whose key is known\n"
@@ -107,7 +114,7 @@ void take_leading_words(const Tool& tool, std::vector<std::string>& words, Optio
   if (!tool.takes_checker) return;
   const auto is_action_without = [&](const std::string& word) {
     return std::any_of(tool.actions.begin(), tool.actions.end(), [&](const Action& action) {
-      return action.name == word && !action.needs_checker;
+      return action.name == word && action.checker != CheckerWords::needed;
     });
   };
   if (words.empty() || is_action_without(words.front())) return;
@@ -118,19 +125,32 @@ void take_leading_words(const Tool& tool, std::vector<std::string>& words, Optio
   }
 }
 
+bool needs_checker(const Tool& tool) {
+  return tool.takes_checker &&
+         std::any_of(tool.actions.begin(), tool.actions.end(),
+                     [](const Action& action) { return action.checker == CheckerWords::needed; });
+}
+
 const Action& find_action(const Tool& tool, const std::vector<std::string>& words,
                           const Options& options) {
   const bool has_action = !words.empty() && !words.front().empty();
-  if (tool.takes_checker && !has_action) {
-    throw UsageError(options.checker.empty() ? "you must specify a stale checker"
-                                             : "you must specify a stale checker and an action");
+  const bool has_checker = tool.takes_checker && !options.checker.empty();
+  if (needs_checker(tool) && !has_action) {
+    throw UsageError(has_checker ? "you must specify a stale checker and an action"
+                                 : "you must specify a stale checker");
   }
   if (tool.takes_locker && !options.local && options.locker.empty()) {
     throw UsageError("you must specify a locker");
   }
+  const bool is_doubtful = has_checker && !needs_checker(tool);  // it may be a mistyped action
+  if (!has_action && is_doubtful) throw UsageError("unknown action (" + options.checker[0] + ")");
   if (!has_action) throw UsageError("unspecified <ACTION>");
   for (const Action& action : tool.actions) {
     if (action.name == words.front()) return action;
+  }
+  if (is_doubtful) {
+    throw UsageError("neither '" + options.checker[0] + "' nor '" + words.front() +
+                     "' is an action");
   }
   throw UsageError("unknown action (" + words.front() + ")");
 }

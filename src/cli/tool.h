@@ -80,12 +80,15 @@ enum Knows : unsigned {
 
 class Call;
 
+/// Whether the words of a stale checker stand before an action.
+enum class CheckerWords { none, optional, needed };
+
 struct Action {
   std::string_view name;
   std::string_view words;  ///< as the usage shows them
   unsigned needed;         ///< how many must be there
   Exit (*run)(Call&);
-  bool needs_checker = false;
+  CheckerWords checker = CheckerWords::none;
 };
 
 struct Tool {

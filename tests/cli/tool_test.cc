@@ -18,22 +18,36 @@ Exit remember(Call& call) {
 }
 
 constexpr Action kActions[] = {
-    {"do", "<a> <b>", 2, remember, true},
+    {"do", "<a> <b>", 2, remember, CheckerWords::needed},
     {"plain", "<a>", 1, remember},
 };
 
-/// Exit code of a run with these words; usage texts go to stderr as they would.
-int run(std::vector<std::string> words, bool takes_checker = false) {
+constexpr Action kOptionalActions[] = {
+    {"take", "<a>", 1, remember, CheckerWords::optional},
+};
+
+int run(const Tool& tool, std::vector<std::string> words) {
   words.insert(words.begin(), "tool");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   seen.clear();
-  const Tool tool{.name = "tool",
-                  .text = "",
-                  .actions = kActions,
-                  .knows = knows_strict | knows_age,
-                  .takes_checker = takes_checker};
   return run_tool(tool, static_cast<int>(argv.size()), argv.data());
+}
+
+/// Exit code of a run with these words; usage texts go to stderr as they would.
+int run(std::vector<std::string> words, bool takes_checker = false) {
+  return run({.name = "tool",
+              .text = "",
+              .actions = kActions,
+              .knows = knows_strict | knows_age,
+              .takes_checker = takes_checker},
+             std::move(words));
+}
+
+int run_optional(std::vector<std::string> words) {
+  return run(
+      {.name = "tool", .text = "", .actions = kOptionalActions, .knows = 0, .takes_checker = true},
+      std::move(words));
 }
 
 }  // namespace
@@ -86,4 +100,16 @@ TEST_CASE("an action that needs no checker stands alone", "[cli]") {
   CHECK(run({"do", "a", "b"}, true) == 10);  // "do" is taken for the checker, "a" for the action
   CHECK(run({}, true) == 10);
   CHECK(run({"check"}, true) == 10);
+}
+
+TEST_CASE("where a checker is optional its words are taken and an action may stand alone",
+          "[cli]") {
+  CHECK(run_optional({"take", "a"}) == 13);
+  CHECK(options_seen.checker.empty());
+  CHECK(run_optional({"check", "-s", "x", "take", "a"}) == 13);
+  CHECK(options_seen.checker == std::vector<std::string>{"check", "x"});
+  CHECK(run_optional({}) == 10);
+  CHECK(run_optional({"check"}) == 10);
+  CHECK(run_optional({"taek", "a"}) == 10);
+  CHECK(seen.empty());
 }

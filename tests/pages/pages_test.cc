@@ -23,7 +23,7 @@ std::string help_of(const std::string& tool) {
 /// "usage: check_lock <stale_checker> lock <lock_path> <id>" names the action lock.
 std::set<std::string> actions_in_help(const std::string& tool) {
   const std::regex row("(?:    usage:|          ) " + tool +
-                       " (?:<stale_checker> |<locker> )?([a-z_]+) .*");
+                       " (?:<stale_checker> |\\[stale_checker\\] |<locker> )?([a-z_]+) .*");
   std::set<std::string> actions;
   for (const std::string& line : split_lines(help_of(tool))) {
     std::smatch match;
@@ -101,7 +101,8 @@ std::vector<std::string> files_of_the_project() {
   for (bfs::recursive_directory_iterator it(source_dir()), end; it != end; ++it) {
     const bfs::file_type kind = it->symlink_status().type();
     if (kind == bfs::directory_file && !is_kept(it->path())) it.disable_recursion_pending();
-    if (kind == bfs::regular_file) files.push_back(it->path().native());
+    const bool is_of_git = it->path().filename() == ".git";  // a file, in a worktree
+    if (kind == bfs::regular_file && !is_of_git) files.push_back(it->path().native());
   }
   return files;
 }
