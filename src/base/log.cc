@@ -6,6 +6,8 @@
 
 #include <ctime>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 namespace holdfast {
@@ -33,6 +35,25 @@ std::string date() {
 
 }  // namespace
 
+/// Warnings that were told.
+class Log::Told {
+ public:
+  bool is_new(const std::string& line) {
+    const std::scoped_lock lock(mutex_);
+    return lines_.insert(line).second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> lines_;
+};
+
+Log Log::telling_once() const {
+  Log log(level_);
+  if (level_ != Level::debug) log.told_ = std::make_shared<Told>();
+  return log;
+}
+
 void Log::write(Kind kind, fmt::string_view text, fmt::format_args args) const {
   static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                           spdlog::level::warn, spdlog::level::err};
@@ -43,6 +64,7 @@ void Log::write(Kind kind, fmt::string_view text, fmt::format_args args) const {
     // ids and records come from others: nothing in them may move a cursor or fake a second line
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   }
+  if (told_ && kind == Kind::warn && !told_->is_new(line)) return;
   spdlog::logger& logger = stderr_logger();
   logger.log(kLevels[static_cast<int>(kind)], spdlog::string_view_t(line));
   logger.flush();

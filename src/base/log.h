@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <memory>
 #include <string_view>
 
 namespace holdfast {
@@ -21,6 +22,10 @@ class Log {
   explicit Log(Level level = Level::quiet) : level_(level) {}
 
   Level level() const { return level_; }
+
+  /// The same, but of its warnings, and those of its copies, each is told once: for one who asks
+  /// again and again and gets the same answer. With debug all are told.
+  Log telling_once() const;
 
   template <class... Args>
   void debug(fmt::format_string<Args...> text, Args&&... args) const {
@@ -45,7 +50,10 @@ class Log {
   enum class Kind { debug, info, warn, error };
   void write(Kind kind, fmt::string_view text, fmt::format_args args) const;
 
+  class Told;
+
   Level level_;
+  std::shared_ptr<Told> told_;
 };
 
 const Log& silent_log();

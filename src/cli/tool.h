@@ -109,10 +109,15 @@ struct Tool {
 class Call {
  public:
   Call(std::string_view tool, std::vector<std::string> words, const Options& given)
-      : options(given), log(given.level), tool_(tool), words_(std::move(words)) {}
+      : options(given),
+        log(given.level),
+        doubts(log.telling_once()),
+        tool_(tool),
+        words_(std::move(words)) {}
 
   const Options& options;
   const Log log;
+  const Log doubts;  ///< for who asks about holders: who waits gets the same answer many times
 
   bool has(std::size_t i) const { return i < words_.size(); }
   const std::string& word(std::size_t i) const { return words_.at(i); }

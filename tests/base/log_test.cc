@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "support/temp_dir.h"
@@ -38,6 +39,18 @@ TEST_CASE("each level writes its lines in the shell's form", "[base]") {
   CHECK(stderr_of([] { say_all(Log(Log::Level::silent)); }).empty());
   CHECK(stderr_of([] { say_all(Log()); }) == "w3\n ERROR - e4\n");
   CHECK(stderr_of([] { say_all(Log(Log::Level::info)); }) == "i2\nw3\n ERROR - e4\n");
+}
+
+TEST_CASE("one that tells once tells each warning once, and so do its copies", "[base]") {
+  const auto say_twice = [](const Log& log) {
+    const Log copy = log;
+    for (const Log* one : {&log, &copy, &log}) say_all(*one);
+    log.warn("another");
+  };
+  CHECK(stderr_of([&] { say_twice(Log().telling_once()); }) ==
+        "w3\n ERROR - e4\n ERROR - e4\n ERROR - e4\nanother\n");
+  const std::string all = stderr_of([&] { say_twice(Log(Log::Level::debug).telling_once()); });
+  CHECK(std::count(all.begin(), all.end(), '\n') == 13);
 }
 
 TEST_CASE("a line stays one line and moves no cursor whatever an id contains", "[base]") {

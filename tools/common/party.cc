@@ -46,7 +46,7 @@ Kind kind_of(const cli::Call& call) {
       disk::posix(),
       identity::SshId::Settings{std::move(notifier), identity::Output::to_stderr,
                                 call.options.ssh_strict, call.options.ssh_insecure},
-      call.log);
+      call.doubts);
   return {both, both, call.options.grace.value_or(kGrace)};
 }
 
@@ -92,13 +92,14 @@ std::optional<Holder> make_holder(const cli::Call& call, const std::string& id, 
   const Kind kind = kind_of(call);
   const auto self = identify(call, kind, id, given);
   if (!self) return std::nullopt;
-  return Holder{*self, waits ? waiter_of(kind, *self) : *self, kind.checker, kind.grace, call.log};
+  return Holder{*self, waits ? waiter_of(kind, *self) : *self, kind.checker, kind.grace,
+                call.doubts};
 }
 
 Holder make_judge(const cli::Call& call) {
   const Kind kind = kind_of(call);
   const Identity nobody{Uid::found(""), identity::LocalId(disk::posix()).record_of_caller()};
-  return {nobody, nobody, kind.checker, kind.grace, call.log};
+  return {nobody, nobody, kind.checker, kind.grace, call.doubts};
 }
 
 std::uint32_t to_count(const std::string& what, const std::string& text, std::uint32_t least) {

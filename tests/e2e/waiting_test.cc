@@ -1,0 +1,148 @@
+/// What the tools that wait leave behind when they are told to end, and what they say meanwhile.
+
+#include <csignal>
+#include <set>
+#include <sstream>
+
+#include "session.h"
+
+using namespace holdfast::testing;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+RunOptions in(const Session& at) {
+  RunOptions options;
+  options.cwd = at.path("");
+  return options;
+}
+
+/// One that waits: what is held before, its words without the pid, and what shows that it waits.
+struct Wait {
+  std::string name;
+  std::vector<Words> before;  ///< SELF and OTHER stand for pids
+  Words words;
+  Words shows;          ///< prints something as soon as it waits
+  std::string shown{};  ///< this, if not just anything
+};
+
+std::vector<Wait> waits() {
+  return {
+      {"rw_lock shared",
+       {{"rw_lock", "exclusive", "L", "OTHER"}},
+       {"rw_lock", "--wait", "60", "shared", "L", "SELF"},
+       {"rw_lock", "queue", "L"}},
+      {"rw_lock exclusive",
+       {{"rw_lock", "shared", "L", "OTHER"}},
+       {"rw_lock", "--wait", "60", "exclusive", "L", "SELF"},
+       {"rw_lock", "queue", "L"}},
+      {"rw_lock --prefer-writers shared",
+       {{"rw_lock", "exclusive", "L", "OTHER"}},
+       {"rw_lock", "--prefer-writers", "--wait", "60", "shared", "L", "SELF"},
+       {"rw_lock", "queue", "L"}},
+      {"rw_lock upgrade",
+       {{"rw_lock", "shared", "L", "SELF"}, {"rw_lock", "shared", "L", "OTHER"}},
+       {"rw_lock", "--wait", "60", "upgrade", "L", "SELF"},
+       {"rw_lock", "owners", "L"},
+       "X "},
+      {"fair_lock",
+       {{"fair_lock", "lock", "L", "OTHER"}},
+       {"fair_lock", "--wait", "60", "lock", "L", "SELF"},
+       {"fair_lock", "queue", "L"}},
+      {"fair_semaphore with one permit",
+       {{"fair_semaphore", "acquire", "L", "1", "OTHER"}},
+       {"fair_semaphore", "--wait", "60", "acquire", "L", "1", "SELF"},
+       {"fair_semaphore", "queue", "L"}},
+      {"fair_semaphore with several permits, some of which it has",
+       {{"fair_semaphore", "--permits", "2", "acquire", "L", "4", "OTHER"}},
+       {"fair_semaphore", "--wait", "60", "--permits", "3", "acquire", "L", "4", "SELF"},
+       {"fair_semaphore", "slot", "L", "SELF"},
+       "\n"},
+      {"multi_lock that has the first of two",
+       {{"multi_lock", "--id", "OTHER", "acquire", "s:two"}},
+       {"multi_lock", "--id", "SELF", "acquire", "s:one", "two"},
+       {"rw_lock", "queue", "two"}},
+  };
+}
+
+Words filled_in(Words words, const Process& self, const Process& other) {
+  for (std::string& word : words) {
+    if (word == "SELF") word = self.pid_text();
+    if (word == "OTHER") word = other.pid_text();
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a signal ends a wait with its own status, and all is as it was before", "[e2e][wait]") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
+  for (const Wait& wait : waits()) {
+    const Session at;
+    const Process self(kSleeper), other(kSleeper);
+    CAPTURE(wait.name, signal);
+    for (const Words& words : wait.before) {
+      REQUIRE(at.run(filled_in(words, self, other)) == kSilentYes);
+    }
+    const Tree before = at.tree();
+    Process waiter(filled_in(wait.words, self, other), in(at));
+    REQUIRE(eventually([&] {
+      const std::string out = at.run(filled_in(wait.shows, self, other)).out;
+      return wait.shown.empty() ? !out.empty() : out.find(wait.shown) != std::string::npos;
+    }));
+    waiter.signal(signal);
+    CHECK(waiter.wait() == 128 + signal);
+    CHECK(at.tree() == before);
+  }
+}
+
+TEST_CASE("a signal ends a multi_lock that gives back and begins anew, and nothing is left",
+          "[e2e][wait]") {
+  const std::string signal = GENERATE("INT", "TERM", "HUP");
+  const Session at;
+  const Process self(kSleeper), other(kSleeper);
+  at.must("mkdir locks");
+  REQUIRE(at.run({"multi_lock", "--id", other.pid_text(), "acquire", "locks/two"}).code == 0);
+  const Tree before = at.tree("locks");
+  const Result ended =
+      at.shell("set -m; multi_lock --info --hold-limit 0 --id " + self.pid_text() +
+               " acquire locks/one locks/two 2> said & w=$!; "
+               "until [ $(grep -c 'gave all back' said) -gt 1 ]; do :; done; kill -" +
+               signal + " $w; wait $w; kill -l $?");
+  CHECK(ended.out == signal + "\n");
+  CHECK(at.tree("locks") == before);
+}
+
+TEST_CASE("who waits is told once that nobody can tell of a holder", "[e2e][wait]") {
+  const auto [tool, action, slot] = GENERATE(table<std::string, Words, std::string>({
+      {"rw_lock", {"shared", "L"}, ""},
+      {"rw_lock", {"exclusive", "L"}, ""},
+      {"fair_lock", {"lock", "L"}, ""},
+      {"fair_semaphore", {"acquire", "L", "1"}, "/1"},
+  }));
+  const bool is_of_cluster = GENERATE(false, true);
+  CAPTURE(tool, action, is_of_cluster);
+  const Session at;
+  const Process self(kSleeper);
+  if (is_of_cluster && at.run({"ssh_id", "uid", self.pid_text()}).code != 0) {
+    SKIP_TEST("this host has no full name");
+  }
+  REQUIRE(at.run({"fast_lock", "lock", "L" + slot, "nowhere.invalid:4242:5000:1700000000"}).code ==
+          0);
+  Words words{tool, "--wait", "1"};
+  if (is_of_cluster) words.insert(words.end(), {"--ssh", "--grace-seconds", "0"});
+  words.insert(words.end(), action.begin(), action.end());
+  words.push_back(self.pid_text());
+  const Result refused =
+      at.run(words, {{"HOLDFAST_SSH_CONNECT_TIMEOUT", "1"}, {"HOLDFAST_SSH_TIMEOUT", "1"}});
+  INFO(refused);
+  CHECK(refused.code == 1);
+  CHECK_THAT(refused.err, Catch::Contains("unable to identify live/staleness"));
+  std::set<std::string> lines;
+  std::istringstream said(refused.err);
+  for (std::string line; std::getline(said, line);) {
+    CAPTURE(line);
+    CHECK(lines.insert(line).second);
+  }
+}
