@@ -71,8 +71,9 @@ Exit owners(cli::Call& call) {
 }
 
 Exit owner(cli::Call& call) {
+  const std::string& slot = slot_given(call);
   const Holder judge = make_judge(call);
-  for (const lock::Leaf& leaf : FairSemaphore(call.word(0), judge).slots().owner(call.word(1))) {
+  for (const lock::Leaf& leaf : FairSemaphore(call.word(0), judge).slots().owner(slot)) {
     call.print(leaf.id.str());
   }
   return LineExit::ok;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "common/checkers.h"
+#include "common/party.h"
 #include "common/report.h"
 #include "common/siblings.h"
 #include "composite/command_slots.h"
@@ -187,14 +188,6 @@ std::uint32_t max_given(const cli::Call& call) {
                           call.word(1));
   }
   return static_cast<std::uint32_t>(*number);
-}
-
-const std::string& slot_given(const cli::Call& call) {
-  if (!lock::SlotLayout::is_slot(call.word(1))) {
-    throw cli::UsageError("'" + call.word(1) +
-                          "' cannot be a slot: it has a slash in it or begins with a dot");
-  }
-  return call.word(1);
 }
 
 /// Of a refusal to a person: who is in, as far as they fit on a screen.

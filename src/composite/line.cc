@@ -98,8 +98,13 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal) {
 }
 
 Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optional<Ticket>& own) {
-  const bool may_try = order_ == Order::barge || !has_line();
+  std::error_code unseen;
+  const bool may_try = order_ == Order::barge || !has_line(unseen);
   Answer answer{Outcome::contended, "others wait in line"};
+  if (unseen && patience.is_none()) {
+    answer = {Outcome::failed,
+              "cannot look into " + tickets_.folder().native() + ": " + unseen.message()};
+  }
   if (may_try) answer = goal.try_once();
   if (answer.outcome == Outcome::contended) {
     if (auto no = goal.objection()) answer = std::move(*no);
@@ -109,8 +114,7 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optiona
 }
 
 /// Whether anybody waits whom the checker does not call dead.
-bool Line::has_line() {
-  std::error_code ec;
+bool Line::has_line(std::error_code& ec) {
   for (const Ticket& ticket : tickets_.list(ec)) {
     if (!is_due(ticket) || !is_dead(ticket)) return true;
     tickets_.remove(ticket);
@@ -129,7 +133,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     if (own) before = blockers(*own, is_in_line);
     if (!is_in_line && order_ != Order::barge) {
       own = tickets_.take(holder_.self.uid, mode, text(), ec);
-      if (!own) return {Outcome::failed, "cannot get in line: " + ec.message()};
+      if (!own) {
+        return {Outcome::failed,
+                "cannot get in line in " + tickets_.folder().native() + ": " + ec.message()};
+      }
       before = blockers(*own, is_in_line);
     }
     watch_.clear();

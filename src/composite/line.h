@@ -95,7 +95,7 @@ class Line {
   bool is_holder_dead();
   bool is_due(const lock::Ticket& ticket) const;
   void watch_waiter(const lock::Ticket& ticket);
-  bool has_line();
+  bool has_line(std::error_code& ec);  ///< `ec`: nobody can tell, so it counts as one
   std::chrono::nanoseconds pause(int looks) const;
   std::string text() const;
 

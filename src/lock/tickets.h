@@ -38,7 +38,7 @@ class Tickets {
  public:
   Tickets(disk::Disk& disk, Layout at) : disk_(disk), at_(std::move(at)) {}
 
-  /// In their order. What is no ticket is left out.
+  /// In their order. What is no ticket is left out: other names, folders and links.
   std::vector<Ticket> list(std::error_code& ec) const;
 
   /// The last place in line. `text` is what others learn of who waits.
@@ -46,6 +46,7 @@ class Tickets {
                              std::error_code& ec);
 
   bool is_there(const Ticket& ticket) const;
+  disk::Path folder() const { return at_.queue(); }
   disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
   std::optional<std::string> text(const Ticket& ticket) const;
 

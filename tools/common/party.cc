@@ -112,6 +112,14 @@ std::uint32_t to_count(const std::string& what, const std::string& text, std::ui
   return static_cast<std::uint32_t>(*number);
 }
 
+const std::string& slot_given(const cli::Call& call) {
+  if (!lock::SlotLayout::is_slot(call.word(1))) {
+    throw cli::UsageError("'" + call.word(1) +
+                          "' cannot be a slot: it has a slash in it or begins with a dot");
+  }
+  return call.word(1);
+}
+
 composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts) {
   return composite::Patience::of(call.options.wait.value_or(std::chrono::seconds(0)),
                                  interrupts.fd());

@@ -32,6 +32,9 @@ composite::Holder make_judge(const cli::Call& call);
 /// A word as a number of slots or permits, from `least` up, or a UsageError.
 std::uint32_t to_count(const std::string& what, const std::string& text, std::uint32_t least);
 
+/// Word 1 as the name of a slot, or a UsageError.
+const std::string& slot_given(const cli::Call& call);
+
 /// --wait, ended by `interrupts`.
 composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts);
 
