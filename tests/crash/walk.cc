@@ -16,22 +16,12 @@ namespace bfs = boost::filesystem;
 
 namespace {
 
-/// A sanitizer's own calls are no part of the tool: beyond this only changes are walked.
-constexpr long kMostCalls = 500;
-/// No walk is longer than this, whatever stop_at says.
-constexpr long kEnd = 2000;
-
 std::string code_of(const Words& words, int expected) {
   const Result result = run(words);
   if (result.code == expected) return {};
   std::string text = "code " + std::to_string(result.code) + " from";
   for (const std::string& word : words) text += " " + word;
   return text + ": " + result.err;
-}
-
-/// Runs a step of a check; says what went wrong with the words of the step.
-void expect(int code, const Words& words) {
-  CHECK(code_of(words, code) == "");
 }
 
 bool exists(const std::string& path) {
@@ -101,13 +91,6 @@ bool must_be_tidy(const Scenario& scenario, const Stop& stop) {
          contains(kBuilding, stop.call);
 }
 
-/// `one_point` interferes with one call and says whether it was there to interfere with.
-long walk(const std::function<bool(long)>& one_point) {
-  long point = 1;
-  while (point < kEnd && one_point(point)) ++point;
-  return point - 1;
-}
-
 /// All calls, unless there are too many.
 std::string walkable(const Scenario& scenario, Process& rival) {
   Scene scene(rival);
@@ -126,6 +109,16 @@ void tell(const std::string& what, const Scenario& scenario, long points) {
 }
 
 }  // namespace
+
+long walk(const std::function<bool(long)>& one_point) {
+  long point = 1;
+  while (point < kEnd && one_point(point)) ++point;
+  return point - 1;
+}
+
+void expect(int code, const Words& words) {
+  CHECK(code_of(words, code) == "");
+}
 
 Stop stop_at(long call, const std::string& set, const std::string& mode, const Words& command) {
   Words words = {helper("stop_at"), std::to_string(call), set, mode};

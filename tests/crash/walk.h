@@ -27,6 +27,18 @@ Stop stop_at(long call, const std::string& set, const std::string& mode, const W
 /// Whether calls can be counted here: not in a container that forbids it, not on any processor.
 bool can_stop();
 
+/// A sanitizer's own calls are no part of the tool: beyond this only changes are walked.
+inline constexpr long kMostCalls = 500;
+/// No walk is longer than this, whatever stop_at says.
+inline constexpr long kEnd = 2000;
+
+/// Point after point: `one_point` interferes with one call and says whether it was there to
+/// interfere with. How many were.
+long walk(const std::function<bool(long)>& one_point);
+
+/// Runs a step of a check; says what went wrong with the words of the step.
+void expect(int code, const Words& words);
+
 /// One lock, and living processes that want it. Fresh for each point of a walk, but for the rival.
 struct Scene {
   explicit Scene(Process& others) : rival(others) {}
