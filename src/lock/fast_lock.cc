@@ -69,6 +69,11 @@ bool is_shared(const disk::Entry& leaf) {
   return leaf.kind == disk::Kind::symlink;
 }
 
+auto find_leaf(const std::vector<disk::Entry>& leaves, const Uid& id) {
+  return std::find_if(leaves.begin(), leaves.end(),
+                      [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
+}
+
 constexpr std::string_view kShared = "shared";
 
 /// What a shared leaf says: the word, and the record without its newline.
@@ -197,8 +202,9 @@ Answer FastLock::join(const Uid& id, const Record& record, bool& again) {
   if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) return {Outcome::contended, {}};
   const std::error_code made = disk_.symlink(shared_target(record), Layout::leaf(owner, id));
   if (made) {  // its reply may have been lost
-    const auto leaf = read_leaf(Layout::leaf(owner, id), id.str());
+    const auto leaf = read_back(owner, id);
     if (!leaf) return cannot("cannot make ", at_.leaf(id), made);
+    if (!leaf->is_readable) return unreadable(id);
     if (!leaf->record || leaf->record->nonce != record.nonce) return is_held;
   }
   return look_around(owner, id, record, again);
@@ -210,38 +216,58 @@ Answer FastLock::look_around(const Handle& owner, const Uid& id, const Record& r
   std::vector<disk::Entry> leaves;
   if (const auto ec = list_leaves(Layout::itself(owner), leaves)) {
     return back_out(
-        id, {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + ec.message()});
+        id, record,
+        {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + ec.message()});
   }
-  const bool is_there = std::any_of(leaves.begin(), leaves.end(), [&](const disk::Entry& leaf) {
-    return leaf.name == id.str() && is_shared(leaf);
-  });
-  if (!is_there) {  // somebody removed it already
+  const auto own = find_leaf(leaves, id);
+  if (own == leaves.end() || !is_shared(*own)) {  // somebody removed it already
     again = true;
     return {Outcome::contended, {}};
   }
   if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) {
-    return back_out(id, {Outcome::contended, {}});
+    return back_out(id, record, {Outcome::contended, {}});
   }
   const MayBeOf may_be_own(record);
   for (const disk::Entry& leaf : leaves) {
     if (leaf.name == id.str() || !may_be_own(leaf.name)) continue;
     const auto other = read_leaf({owner, leaf.name}, leaf.name);
     if (other && other->record && is_same_process(*other->record, record)) {
-      return back_out(id,
+      return back_out(id, record,
                       {Outcome::already_mine, path().native() + " already locked by " + leaf.name});
     }
   }
   return {Outcome::held, {}, leaves.size() == 1, record.nonce};
 }
 
-/// Takes our shared leaf back after a no.
-Answer FastLock::back_out(const Uid& id, Answer answer) {
-  if (const auto ec = release(id)) {
-    return {Outcome::failed, "cannot remove " + at_.leaf(id).native() + ": " + explain(ec) +
-                                 ": the lock may be held by " + id.str()};
+/// Takes our shared leaf back after a no; if it went meanwhile, a later one of the id stays.
+Answer FastLock::back_out(const Uid& id, const Record& record, Answer answer) {
+  Handle owner;
+  const std::error_code looked = disk_.open_dir(at_.owner(), owner);
+  const auto leaf = looked ? std::nullopt : read_back(owner, id);
+  if ((looked && !is_nothing(looked)) || (leaf && !leaf->is_readable)) return unreadable(id);
+  if (leaf && leaf->record && leaf->record->nonce == record.nonce) {
+    if (const auto ec = release(id)) {
+      return {Outcome::failed, "cannot remove " + at_.leaf(id).native() + ": " + explain(ec) +
+                                   ": the lock may be held by " + id.str()};
+    }
   }
   tidy();
   return answer;
+}
+
+/// The leaf of `id`, read until that works. Nothing if it is not there.
+std::optional<Leaf> FastLock::read_back(const Handle& owner, const Uid& id) const {
+  std::optional<Leaf> leaf;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    leaf = read_leaf(Layout::leaf(owner, id), id.str());
+    if (leaf ? leaf->is_readable : !is_owner(id)) break;
+  }
+  return leaf;
+}
+
+Answer FastLock::unreadable(const Uid& id) const {
+  return {Outcome::failed,
+          "cannot read back " + at_.leaf(id).native() + ": the lock may be held by " + id.str()};
 }
 
 /// Removes the folders that became empty.
@@ -266,8 +292,9 @@ Answer FastLock::upgrade(const Uid& id, Record record) {
   if (const auto ec = list_leaves(at_.owner(), leaves)) {
     return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + ec.message()};
   }
-  std::erase_if(leaves, [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
-  if (leaves.empty()) {
+  const auto own = find_leaf(leaves, id);
+  if (own == leaves.end()) return not_locked_by(id);
+  if (leaves.size() == 1 && !is_shared(*own)) {
     log_.info("{} upgraded by {}", path().native(), id.str());
     return answer;
   }
@@ -280,6 +307,10 @@ Answer FastLock::downgrade(const Uid& id, Record record) {
   return answer;
 }
 
+Answer FastLock::not_locked_by(const Uid& id) const {
+  return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+}
+
 /// Puts a leaf of that mode in the place of the own one. The hold keeps its nonce.
 Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
   Answer answer{Outcome::failed, {}};
@@ -290,7 +321,7 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
       return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(looked)};
     }
     const auto own = looked ? std::nullopt : read_leaf(Layout::leaf(owner, id), id.str());
-    if (!own) return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+    if (!own) return not_locked_by(id);
     if (!own->is_readable) {  // its mode is not known
       return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
     }
@@ -311,7 +342,7 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
       (void)disk_.remove_dir(Layout::scratch(build, id));
     }
     if (build.is_open()) (void)disk_.remove_dir(Layout::build_itself(build));
-    if (answer.outcome == Outcome::held || (ec && !is_passing(ec))) break;
+    if (answer.outcome != Outcome::failed || (ec && !is_passing(ec))) break;
   }
   return answer;
 }
@@ -335,9 +366,16 @@ std::error_code FastLock::write_replacement(const Handle& scratch, const Record&
 /// The step that changes the mode. Its reply is only a hint.
 Answer FastLock::move_replacement(const Handle& scratch, const Handle& owner, const Uid& id,
                                   const Record& record, Mode mode) {
+  const auto has_it = [&](const std::optional<Leaf>& leaf) {
+    return leaf && leaf->record && leaf->record->nonce == record.nonce;
+  };
+  // a rename onto a name that went would bring it back
+  if (const auto before = read_back(owner, id); !before || (before->record && !has_it(before))) {
+    return not_locked_by(id);
+  }
   const std::error_code moved = disk_.rename(Layout::replacement(scratch), Layout::leaf(owner, id));
   const auto now = read_leaf(Layout::leaf(owner, id), id.str());
-  if (now && now->mode == mode && now->record && now->record->nonce == record.nonce) {
+  if (has_it(now) && now->mode == mode) {
     return {Outcome::held, {}, false, record.nonce};
   }
   return {Outcome::failed, "cannot change the mode of " + at_.leaf(id).native() + ": " +
@@ -555,13 +593,20 @@ Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
   const std::optional<bool> is_that = nonce.empty() ? true : has_nonce(id, nonce);
   if (!is_that) return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
   if (!contains(names, id) || !*is_that) {
-    return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
+    return not_locked_by(id);
   }
   if (const auto ec = release(id)) {
     return {Outcome::failed, "cannot unlock " + path().native() + ": " + explain(ec)};
   }
   (void)disk_.remove_dir(at_.owner());  // a rival may be in already
-  const std::error_code removed = disk_.remove_dir(at_.lock());
+  std::error_code removed = disk_.remove_dir(at_.lock());
+  Handle scratch;
+  if (removed && !disk_.open_dir(at_.scratch(id), scratch)) {  // of a change that was killed
+    (void)disk_.unlink(Layout::replacement(scratch));
+    (void)disk_.remove_dir(at_.scratch(id));
+    (void)disk_.remove_dir(at_.build());
+    removed = disk_.remove_dir(at_.lock());
+  }
   log_.info("{} unlocked by {}", path().native(), id.str());
   const bool is_alone = !removed || removed == std::errc::no_such_file_or_directory;
   return {Outcome::released, {}, is_alone, {}, next_after(id, names)};
@@ -691,8 +736,7 @@ std::optional<Mode> FastLock::mode(const Uid& id) const {
   std::vector<disk::Entry> leaves;
   const std::error_code ec = list_leaves(at_.owner(), leaves);
   if (ec && !is_nothing(ec)) throw std::system_error(ec, "cannot look into " + path().native());
-  const auto own = std::find_if(leaves.begin(), leaves.end(),
-                                [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
+  const auto own = find_leaf(leaves, id);
   if (own == leaves.end()) return std::nullopt;
   return leaves.size() == 1 && !is_shared(*own) ? Mode::exclusive : Mode::shared;
 }

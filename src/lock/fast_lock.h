@@ -168,7 +168,10 @@ class FastLock {
   Answer attempt(const Uid& id, const Record& record, bool& again);
   Answer join(const Uid& id, const Record& record, bool& again);
   Answer look_around(const disk::Handle& owner, const Uid& id, const Record& record, bool& again);
-  Answer back_out(const Uid& id, Answer answer);
+  Answer back_out(const Uid& id, const Record& record, Answer answer);
+  std::optional<Leaf> read_back(const disk::Handle& owner, const Uid& id) const;
+  Answer unreadable(const Uid& id) const;
+  Answer not_locked_by(const Uid& id) const;
   void tidy();
   std::error_code open_owner(disk::Handle& owner);
   Answer change(const Uid& id, Record& record, Mode mode);

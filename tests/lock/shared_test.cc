@@ -28,7 +28,10 @@ struct Bench {
   Outcome take(const Uid& id) { return lock.lock(id, some_record()).outcome; }
   Outcome upgrade(const Uid& id) { return lock.upgrade(id, some_record()).outcome; }
   Outcome downgrade(const Uid& id) { return lock.downgrade(id, some_record()).outcome; }
+  std::string leaf(const Uid& id) const { return path + "/owner/" + id.str(); }
 };
+
+constexpr int kEnd = 40;  // more calls than one operation makes
 
 }  // namespace
 
@@ -339,6 +342,74 @@ TEST_CASE("what a shared hold is told is so, whatever reply was lost",
       if (a_before == Mode::exclusive) CHECK(w.lock.mode(kA) == Mode::exclusive);
       if (a_before) CHECK(w.lock.mode(kA));
       bury(w);
+    }
+  }
+}
+
+TEST_CASE("an upgrade whose leaf was removed before its listing is not told yes",
+          "[lock][shared]") {
+  for (int n = 0; n < kEnd; ++n) {
+    Bench b;
+    REQUIRE(b.share(kA) == Outcome::held);
+    FaultDisk disk;
+    disk.before(n, [&] { bfs::remove(b.leaf(kA)); });
+    const Outcome outcome = FastLock(disk, b.path).upgrade(kA, some_record()).outcome;
+    if (!disk.was_hit()) break;
+    INFO(n << ": before " << disk.last_hit());
+    CHECK(outcome != Outcome::held);
+  }
+}
+
+TEST_CASE("an upgrade that another task of the id takes back is not told yes", "[lock][shared]") {
+  for (int n = 0; n < kEnd; ++n) {
+    Bench b;
+    REQUIRE(b.share(kA) == Outcome::held);
+    FaultDisk disk;
+    disk.before(n, [&] { (void)b.lock.downgrade(kA, some_record()); });
+    const Outcome outcome = FastLock(disk, b.path).upgrade(kA, some_record()).outcome;
+    if (!disk.was_hit()) break;
+    INFO(n << ": before " << disk.last_hit());
+    CHECK((outcome != Outcome::held || b.lock.mode(kA) == Mode::exclusive));
+  }
+}
+
+TEST_CASE("a sharer that backs out leaves a later hold of its id alone", "[lock][shared]") {
+  for (int n = 0; n < kEnd; ++n) {
+    for (int m = n + 1; m < kEnd; ++m) {
+      Bench b;
+      REQUIRE(b.share(kC) == Outcome::held);
+      FaultDisk inner;
+      FaultDisk outer(static_cast<disk::Disk&>(inner));
+      bool has_taken = false;
+      inner.before(n, [&] { (void)b.lock.upgrade(kC, some_record()); });
+      outer.before(m, [&] {  // another task of this id: unlock, then lock
+        (void)b.lock.unlock(kC);
+        (void)b.lock.unlock(kA);
+        has_taken = b.lock.lock(kA, some_record()).outcome == Outcome::held;
+      });
+      const Outcome outcome = FastLock(outer, b.path).lock(kA, some_record(), Mode::shared).outcome;
+      if (!outer.was_hit()) break;
+      INFO(n << " " << m << ": before " << inner.last_hit() << ", before " << outer.last_hit()
+             << ", told " << static_cast<int>(outcome));
+      if (has_taken) CHECK(bfs::is_regular_file(b.leaf(kA)));
+    }
+  }
+}
+
+TEST_CASE("a sharer whose link was made and not to be read back is not told that it held before",
+          "[lock][shared]") {
+  for (int n = 0; n < kEnd; ++n) {
+    for (int m = n + 1; m < n + 4; ++m) {
+      Bench b;
+      FaultDisk inner;
+      FaultDisk outer(static_cast<disk::Disk&>(inner));
+      outer.lose_reply(n, EIO);
+      inner.fail(m, EIO);
+      const Outcome outcome = FastLock(outer, b.path).lock(kA, some_record(), Mode::shared).outcome;
+      if (!outer.was_hit()) return;
+      INFO(n << " " << m << ": lost " << outer.last_hit() << ", failed " << inner.last_hit());
+      CHECK(outcome != Outcome::already_mine);
+      if (outcome == Outcome::already_mine) CHECK(!bfs::is_symlink(b.leaf(kA)));
     }
   }
 }
