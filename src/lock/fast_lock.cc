@@ -321,6 +321,10 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
       return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(looked)};
     }
     const auto own = looked ? std::nullopt : read_leaf(Layout::leaf(owner, id), id.str());
+    if (!own && is_owner(id)) {
+      answer.why = "cannot read " + at_.leaf(id).native();
+      continue;
+    }
     if (!own) return not_locked_by(id);
     if (!own->is_readable) {  // its mode is not known
       return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
@@ -660,19 +664,28 @@ std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
   return owner([](const Uid&) { return true; }, ec);
 }
 
+/// What was listed and cannot be found is gone if the next listing says so.
 std::vector<Leaf> FastLock::owner(const std::function<bool(const Uid&)>& wanted,
                                   std::error_code& ec) const {
   std::vector<Leaf> leaves;
-  std::vector<std::string> names;
-  Handle owner;
-  ec = list(at_.owner(), names);
-  if (!ec) ec = disk_.open_dir(at_.owner(), owner);
-  if (ec) names.clear();
-  if (is_nothing(ec)) ec.clear();
-  for (const std::string& name : names) {
-    if (Layout::is_silly(name) || !wanted(Uid::found(name))) continue;
-    if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    leaves.clear();
+    std::vector<std::string> names;
+    Handle owner;
+    ec = list(at_.owner(), names);
+    if (ec) break;
+    ec = disk_.open_dir(at_.owner(), owner);
+    if (is_passing(ec)) continue;
+    if (ec) break;
+    std::erase_if(names, [&](const std::string& name) {
+      return Layout::is_silly(name) || !wanted(Uid::found(name));
+    });
+    for (const std::string& name : names) {
+      if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
+    }
+    if (leaves.size() == names.size()) break;
   }
+  if (is_nothing(ec)) ec.clear();
   return leaves;
 }
 
@@ -732,13 +745,20 @@ std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) c
   return leaf;
 }
 
-std::optional<Mode> FastLock::mode(const Uid& id) const {
+std::optional<Mode> FastLock::mode(const Uid& id, std::error_code& ec) const {
   std::vector<disk::Entry> leaves;
-  const std::error_code ec = list_leaves(at_.owner(), leaves);
-  if (ec && !is_nothing(ec)) throw std::system_error(ec, "cannot look into " + path().native());
+  ec = list_leaves(at_.owner(), leaves);
+  if (is_nothing(ec)) ec.clear();
   const auto own = find_leaf(leaves, id);
   if (own == leaves.end()) return std::nullopt;
   return leaves.size() == 1 && !is_shared(*own) ? Mode::exclusive : Mode::shared;
+}
+
+std::optional<Mode> FastLock::mode(const Uid& id) const {
+  std::error_code ec;
+  const auto how = mode(id, ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + path().native());
+  return how;
 }
 
 bool FastLock::is_shared_by_all() const {

@@ -118,6 +118,7 @@ class FastLock {
   std::optional<Leaf> leaf_of(const Uid& id, const Record& record, std::error_code& ec) const;
 
   /// How `id` holds it, nothing if it does not. Of several holders none is exclusive.
+  std::optional<Mode> mode(const Uid& id, std::error_code& ec) const;
   std::optional<Mode> mode(const Uid& id) const;
 
   /// Whether that hold of `id` is there, alone or beside others.
