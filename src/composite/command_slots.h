@@ -21,11 +21,15 @@ class CommandSlots final : public SlotLocker {
 
   std::string holder() const override { return id_.value_or(""); }
   bool can_look() const override { return false; }
-  Seen look(const disk::Path&) const override { return Seen::held; }
+  Seen look(const disk::Path&, std::error_code&) const override { return Seen::held; }
   Taken lock(const disk::Path& slot, Effort effort) override;
   bool may_recover(const disk::Path&) const override { return true; }
   lock::Answer unlock(const disk::Path& slot) override;
-  bool is_mine(const disk::Path& slot) const override;
+  bool is_mine(const disk::Path& slot) const;
+  bool is_mine(const disk::Path& slot, std::error_code& ec) const override {
+    ec.clear();
+    return is_mine(slot);
+  }
   std::vector<lock::Leaf> owner(const disk::Path& slot) override;
   std::unique_ptr<Held> hold(const disk::Path& slot, const Taken& taken) override;
 

@@ -1,7 +1,6 @@
 #include "composite/fair_semaphore.h"
 
 #include <algorithm>
-#include <system_error>
 
 namespace holdfast::composite {
 
@@ -62,29 +61,32 @@ class FairSemaphore::Permits final : public Goal {
   bool has_part() const override { return !taken_.empty(); }
 
   void watch(disk::Watch& watch) override {
-    try {
-      for (const std::string& slot : of_.semaphore_.slots()) {
-        watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
-      }
-    } catch (const std::system_error&) {
-      watch.on_unseen();  // the attempt tells
+    std::error_code ec;
+    for (const std::string& slot : of_.semaphore_.slots(ec)) {
+      watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
     }
+    if (ec) watch.on_unseen();  // the attempt tells
   }
 
   const std::vector<Taken>& taken() const { return taken_; }
 
+  /// Why a slot that was to be given back may still be held.
+  const std::string& left() const { return left_; }
+
  private:
   /// Who was told no never gives it back later: a disk that refuses is asked once more.
   void give_back(const std::string& slot) {
-    if (of_.semaphore_.release(slot).outcome != Outcome::released) {
-      (void)of_.semaphore_.release(slot);
-    }
+    if (of_.semaphore_.release(slot).outcome == Outcome::released) return;
+    const Answer answer = of_.semaphore_.release(slot);
+    if (answer.outcome != Outcome::failed) return;
+    left_ = answer.why + ": slot " + slot + " may be held by " + of_.own_.holder();
   }
 
   FairSemaphore& of_;
   std::uint32_t max_;
   std::uint32_t permits_;
   std::vector<Taken> taken_;
+  std::string left_;
 };
 
 FairSemaphore::FairSemaphore(const disk::Path& semaphore, const Holder& holder, disk::Disk& disk)
@@ -104,21 +106,32 @@ Answer FairSemaphore::acquire(Permits& wanted, std::uint32_t max, std::uint32_t 
     return {Outcome::failed,
             "cannot have " + std::to_string(permits) + " permits of " + std::to_string(max)};
   }
-  if (!semaphore_.slots_held().empty()) {
+  std::error_code ec;
+  if (!semaphore_.slots_held(ec).empty()) {
     return {Outcome::already_mine,
             semaphore_.path().native() + " already acquired by " + own_.holder()};
   }
+  if (ec && ec != std::errc::permission_denied) return cannot_look(ec);
   Line line(disk_, semaphore_.path(), holder_, Order::fair);
   line.set_teller(tell_);
   Answer answer = line.stand(Mode::exclusive, patience, wanted);
   was_stopped_ = line.was_stopped();
+  if (answer.outcome != Outcome::held && !wanted.left().empty()) {
+    return {Outcome::failed, wanted.left()};
+  }
   return answer;
 }
 
+Answer FairSemaphore::cannot_look(std::error_code ec) const {
+  return {Outcome::failed, "cannot look into " + semaphore_.path().native() + ": " + ec.message()};
+}
+
 Answer FairSemaphore::release(std::optional<std::uint32_t> permits) {
-  std::vector<std::string> held = semaphore_.slots_held();
+  std::error_code ec;
+  std::vector<std::string> held = semaphore_.slots_held(ec);
   const std::size_t count = permits.value_or(static_cast<std::uint32_t>(held.size()));
   if (held.empty() || count > held.size()) {
+    if (ec) return cannot_look(ec);
     return {Outcome::not_mine, semaphore_.path().native() + " not held by " + own_.holder()};
   }
   Answer worst{Outcome::released, {}};
@@ -126,6 +139,8 @@ Answer FairSemaphore::release(std::optional<std::uint32_t> permits) {
     Answer answer = semaphore_.release(held[held.size() - 1 - i]);
     if (answer.outcome != Outcome::released) worst = std::move(answer);
   }
+  const bool may_be_more = !permits && ec && ec != std::errc::permission_denied;
+  if (worst.outcome == Outcome::released && may_be_more) return cannot_look(ec);
   return worst;
 }
 

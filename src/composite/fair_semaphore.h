@@ -54,6 +54,7 @@ class FairSemaphore {
   class Permits;
   lock::Answer acquire(Permits& wanted, std::uint32_t max, std::uint32_t permits,
                        const Patience& patience);
+  lock::Answer cannot_look(std::error_code ec) const;
 
   disk::Disk& disk_;
   const Holder& holder_;

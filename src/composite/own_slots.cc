@@ -62,15 +62,13 @@ bool OwnSlots::is_self(const Leaf& leaf) const {
   return are_processes ? is_same_process(*leaf.record, self_->record) : leaf.id == self_->uid;
 }
 
-std::optional<Uid> OwnSlots::my_id(const FastLock& lock) const {
-  std::error_code ec;  // whoever cannot look finds none
+std::optional<Uid> OwnSlots::my_id(const FastLock& lock, std::error_code& ec) const {
   const std::vector<Leaf> leaves = lock.owner(ec);
   if (leaves.size() != 1 || !is_self(leaves.front())) return std::nullopt;
   return leaves.front().id;
 }
 
-Seen OwnSlots::look(const disk::Path& slot) const {
-  std::error_code ec;
+Seen OwnSlots::look(const disk::Path& slot, std::error_code& ec) const {
   const std::vector<Leaf> leaves = lock_at(slot).owner(ec);
   if (std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return is_self(leaf); })) {
     return Seen::mine;
@@ -99,13 +97,19 @@ bool OwnSlots::may_recover(const disk::Path& slot) const {
 
 Answer OwnSlots::unlock(const disk::Path& slot) {
   FastLock lock = lock_at(slot);
-  const auto id = my_id(lock);
+  std::error_code ec;
+  const auto id = my_id(lock, ec);
+  if (ec) return {Outcome::failed, "cannot look into " + slot.native() + ": " + ec.message()};
   if (!id) return {Outcome::not_mine, slot.native() + " is not locked by " + holder()};
   return policy::policy_for(lock, rules_(slot))->unlock(*id);
 }
 
-bool OwnSlots::is_mine(const disk::Path& slot) const {
-  return my_id(lock_at(slot)).has_value();
+bool OwnSlots::is_mine(const disk::Path& slot, std::error_code& ec) const {
+  const FastLock lock = lock_at(slot);
+  auto id = my_id(lock, ec);
+  // callers take a refusal for a firm answer, so it has to be given twice
+  if (ec == std::errc::permission_denied) id = my_id(lock, ec);
+  return id.has_value();
 }
 
 std::vector<Leaf> OwnSlots::owner(const disk::Path& slot) {

@@ -33,11 +33,11 @@ class OwnSlots final : public SlotLocker {
 
   std::string holder() const override;
   bool can_look() const override { return true; }
-  Seen look(const disk::Path& slot) const override;
+  Seen look(const disk::Path& slot, std::error_code& ec) const override;
   Taken lock(const disk::Path& slot, Effort effort) override;
   bool may_recover(const disk::Path& slot) const override;
   lock::Answer unlock(const disk::Path& slot) override;
-  bool is_mine(const disk::Path& slot) const override;
+  bool is_mine(const disk::Path& slot, std::error_code& ec) const override;
 
   /// Cheap checks: after dead ones were cleaned.
   std::vector<lock::Leaf> owner(const disk::Path& slot) override;
@@ -49,7 +49,7 @@ class OwnSlots final : public SlotLocker {
  private:
   lock::FastLock lock_at(const disk::Path& slot) const;
   bool is_self(const lock::Leaf& leaf) const;
-  std::optional<Uid> my_id(const lock::FastLock& lock) const;
+  std::optional<Uid> my_id(const lock::FastLock& lock, std::error_code& ec) const;
 
   disk::Disk& disk_;
   RulesFor rules_;

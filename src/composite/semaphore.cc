@@ -29,6 +29,11 @@ bool is_nothing(std::error_code ec) {
          ec == std::errc::too_many_symbolic_link_levels;
 }
 
+/// Of two looks: a slot that another user keeps to himself is hardly ours.
+std::error_code worse(std::error_code a, std::error_code b) {
+  return !a || (b && a == std::errc::permission_denied) ? b : a;
+}
+
 /// A number from 1 to max in the one spelling that a scan uses.
 std::optional<std::uint32_t> to_slot_number(const std::string& name, std::uint32_t max) {
   const auto number = to_number(name);
@@ -83,11 +88,13 @@ class Semaphore::Scan {
  public:
   Scan(Semaphore& semaphore, std::uint32_t max) : semaphore_(semaphore), round_(max), max_(max) {}
 
-  /// Tells the slot of our own id, if it has one.
-  std::optional<std::string> look(const std::vector<std::string>& names) {
+  /// Tells the slot of our own id, if it has one; `ec`: if it can be seen.
+  std::optional<std::string> look(const std::vector<std::string>& names, std::error_code& ec) {
     std::optional<std::string> mine;
     for (const std::string& name : names) {
-      const Seen seen = semaphore_.slots_.look(semaphore_.at_.slot(name));
+      std::error_code looked;
+      const Seen seen = semaphore_.slots_.look(semaphore_.at_.slot(name), looked);
+      ec = worse(ec, looked);
       if (seen == Seen::mine && !mine) mine = name;
       if (const auto number = to_slot_number(name, max_)) seen_[*number] = seen;
     }
@@ -166,11 +173,15 @@ Taken Semaphore::scan(std::uint32_t max, Effort effort, Again again) {
     return none_free(max,
                      {{Outcome::failed, "cannot list " + path().native() + ": " + ec.message()}});
   }
-  const auto mine = scan.look(names);
+  std::error_code looked;
+  const auto mine = scan.look(names, looked);
   if (mine && again == Again::refused) {
     return {{Outcome::already_mine,
              path().native() + " already acquired by " + slots_.holder() + " (slot " + *mine + ")"},
             *mine};
+  }
+  if (looked && looked != std::errc::permission_denied && again == Again::refused) {
+    return none_free(max, {cannot_look(looked)});
   }
   const bool is_over = scan.try_free(effort) || (effort == Effort::recover && scan.try_held());
   return is_over && scan.last().is_final() ? scan.last() : none_free(max, scan.last());
@@ -208,9 +219,11 @@ std::optional<Guard> Semaphore::try_acquire(std::uint32_t max, Again again) {
 }
 
 Answer Semaphore::release() {
-  const auto mine = slot();
-  if (!mine) return {Outcome::not_mine, path().native() + " not held by " + slots_.holder()};
-  return release(*mine);
+  std::error_code ec;
+  const auto mine = slot(ec);
+  if (mine) return release(*mine);
+  if (ec) return cannot_look(ec);
+  return {Outcome::not_mine, path().native() + " not held by " + slots_.holder()};
 }
 
 Answer Semaphore::release(const std::string& slot) {
@@ -222,25 +235,59 @@ Answer Semaphore::release(const std::string& slot) {
   return answer;
 }
 
-std::vector<std::string> Semaphore::slots() const {
+Answer Semaphore::cannot_look(std::error_code ec) const {
+  return {Outcome::failed, "cannot look into " + path().native() + ": " + ec.message()};
+}
+
+std::vector<std::string> Semaphore::slots(std::error_code& ec) const {
   std::vector<std::string> names;
-  if (const auto ec = list(names); ec && !is_nothing(ec)) {
-    throw std::system_error(ec, "cannot list " + path().native());
-  }
+  ec = list(names);
+  if (is_nothing(ec)) ec.clear();
   return names;
 }
 
+std::vector<std::string> Semaphore::slots() const {
+  std::error_code ec;
+  auto names = slots(ec);
+  if (ec) throw std::system_error(ec, "cannot list " + path().native());
+  return names;
+}
+
+std::optional<std::string> Semaphore::slot(std::error_code& ec) const {
+  for (const std::string& name : slots(ec)) {
+    std::error_code looked;
+    if (slots_.is_mine(at_.slot(name), looked)) {
+      ec.clear();
+      return name;
+    }
+    ec = worse(ec, looked);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> Semaphore::slot() const {
-  const auto names = slots();
-  const auto mine = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return slots_.is_mine(at_.slot(name));
+  std::error_code ec;
+  auto name = slot(ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + path().native());
+  return name;
+}
+
+std::vector<std::string> Semaphore::slots_held(std::error_code& ec) const {
+  std::vector<std::string> names = slots(ec);
+  std::erase_if(names, [&](const std::string& name) {
+    std::error_code looked;
+    const bool is_mine = slots_.is_mine(at_.slot(name), looked);
+    ec = worse(ec, looked);
+    return !is_mine;
   });
-  return mine == names.end() ? std::nullopt : std::optional(*mine);
+  return names;
 }
 
 std::vector<std::string> Semaphore::slots_held() const {
-  auto names = slots();
-  std::erase_if(names, [&](const std::string& name) { return !slots_.is_mine(at_.slot(name)); });
+  std::error_code ec;
+  auto names = slots_held(ec);
+  const bool is_of_others = ec == std::errc::permission_denied && !names.empty();
+  if (ec && !is_of_others) throw std::system_error(ec, "cannot look into " + path().native());
   return names;
 }
 

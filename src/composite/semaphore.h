@@ -71,13 +71,18 @@ class Semaphore {
   lock::Answer release();
   lock::Answer release(const std::string& slot);
 
-  // Looking. A semaphore that is there but may not be listed is told by std::system_error.
+  // Looking. A semaphore that is there but may not be looked into is told by std::system_error, or
+  // `ec`.
 
   /// All that could be slots, sorted by name.
+  std::vector<std::string> slots(std::error_code& ec) const;
   std::vector<std::string> slots() const;
 
-  /// The first slot that our id holds, or all of them.
+  /// The first slot that our id holds, or all of them. With an `ec` there may be more, where nobody
+  /// could look; permission_denied: where only another user can.
+  std::optional<std::string> slot(std::error_code& ec) const;
   std::optional<std::string> slot() const;
+  std::vector<std::string> slots_held(std::error_code& ec) const;
   std::vector<std::string> slots_held() const;
 
   std::vector<lock::Leaf> owner(const std::string& slot);
@@ -96,6 +101,7 @@ class Semaphore {
   class Scan;
 
   Taken scan(std::uint32_t max, Effort effort, Again again);
+  lock::Answer cannot_look(std::error_code ec) const;
   Taken none_free(std::uint32_t max, Taken last);
   Taken granted(const std::string& slot, Taken taken, Effort effort);
   std::error_code list(std::vector<std::string>& names) const;

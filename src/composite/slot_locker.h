@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "composite/guard.h"
@@ -55,12 +56,14 @@ class SlotLocker {
 
   /// Whether it can tell before an attempt; else each slot has to be tried, and all are `held`.
   virtual bool can_look() const = 0;
-  virtual Seen look(const disk::Path& slot) const = 0;
+  /// `ec`: why nobody can look in.
+  virtual Seen look(const disk::Path& slot, std::error_code& ec) const = 0;
   virtual Taken lock(const disk::Path& slot, Effort effort) = 0;
   /// Of a held slot: no if a cheap check shows its holder alive, which spares an attempt in vain.
   virtual bool may_recover(const disk::Path& slot) const = 0;
   virtual lock::Answer unlock(const disk::Path& slot) = 0;
-  virtual bool is_mine(const disk::Path& slot) const = 0;
+  /// No, with a reason in `ec`: nobody can look in.
+  virtual bool is_mine(const disk::Path& slot, std::error_code& ec) const = 0;
   virtual std::vector<lock::Leaf> owner(const disk::Path& slot) = 0;
 
   /// Of a slot that lock() got, for a Guard.

@@ -105,6 +105,45 @@ TEST_CASE("an id that holds a slot is refused another, wherever the search start
   CHECK(scene.holders() == Ids{"a", "a"});
 }
 
+TEST_CASE("who cannot look into a slot is not told that it has none", "[composite][fault]") {
+  const Scene scene;
+  const int error = GENERATE(EIO, EACCES);
+  REQUIRE(scene.user("a").semaphore.acquire_slot("1").is_held());
+  FaultDisk disk;
+  disk.refuse("sem/1/owner", error);
+  User user = scene.user("a", disk);
+  for (const lock::Answer& answer : {user.semaphore.release(), user.semaphore.release("1"),
+                                     user.slots.unlock(scene.path + "/1")}) {
+    CHECK(answer.outcome == Outcome::failed);
+    CHECK_THAT(answer.why, Catch::Contains(std::generic_category().message(error)));
+  }
+  CHECK_THROWS_AS(user.semaphore.slot(), std::system_error);
+  CHECK_THROWS_AS(user.semaphore.slots_held(), std::system_error);
+  CHECK(scene.holders() == Ids{"a"});
+}
+
+TEST_CASE("an id that may hold a slot which cannot be looked into is refused another",
+          "[composite][fault]") {
+  const Scene scene;
+  REQUIRE(scene.user("a").semaphore.acquire_slot("1").is_held());
+  FaultDisk disk;
+  disk.refuse("sem/1/owner", EIO);
+  CHECK(scene.user("a", disk).semaphore.acquire(8).answer.outcome == Outcome::failed);
+  CHECK(scene.holders() == Ids{"a"});
+}
+
+TEST_CASE("a slot that another user keeps to himself keeps nobody from the others",
+          "[composite][fault]") {
+  const Scene scene;
+  REQUIRE(scene.user("a").semaphore.acquire_slot("1").is_held());
+  FaultDisk disk;
+  disk.refuse("sem/1/owner", EACCES);
+  User user = scene.user("b", disk);
+  CHECK(user.semaphore.acquire(2).slot == "2");
+  CHECK(user.semaphore.slots_held() == Names{"2"});
+  CHECK(user.semaphore.release().outcome == Outcome::released);
+}
+
 TEST_CASE("an id that asks again gets every slot, and then none", "[composite]") {
   const Scene scene;
   for (int i = 0; i < 3; ++i) CHECK(scene.user("a").semaphore.acquire(3, Again::allowed).is_held());
