@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <random>
-#include <system_error>
 #include <tuple>
 
 #include "composite/rw_lock.h"
@@ -37,26 +36,26 @@ class HeldLocks final : public Held {
     Uid id;
     std::string nonce;
   };
-  explicit HeldLocks(std::vector<One> locks) : locks_(std::move(locks)) {}
+  explicit HeldLocks(std::vector<std::optional<One>> locks) : locks_(std::move(locks)) {}
 
   Outcome release() override {
-    bool is_whole = true;
-    while (!locks_.empty()) {
-      One& last = locks_.back();
-      const Outcome outcome = last.lock.unlock(last.id, last.nonce).outcome;
-      if (outcome == Outcome::failed) return outcome;
-      is_whole = is_whole && outcome == Outcome::released;
-      locks_.pop_back();
-    }
-    return is_whole ? Outcome::released : Outcome::not_mine;
+    Outcome worst = Outcome::released;
+    std::for_each(locks_.rbegin(), locks_.rend(), [&](std::optional<One>& one) {
+      const Outcome outcome =
+          one ? one->lock.unlock(one->id, one->nonce).outcome : Outcome::released;
+      if (outcome == Outcome::released) one.reset();
+      if (outcome != Outcome::released && worst != Outcome::failed) worst = outcome;
+    });
+    return worst;
   }
   bool is_held() const override {
-    return std::all_of(locks_.begin(), locks_.end(),
-                       [](const One& one) { return one.lock.is_held(one.id, one.nonce); });
+    return std::all_of(locks_.begin(), locks_.end(), [](const std::optional<One>& one) {
+      return one && one->lock.is_held(one->id, one->nonce);
+    });
   }
 
  private:
-  std::vector<One> locks_;
+  std::vector<std::optional<One>> locks_;
 };
 
 /// Those who gave all back to each other must not meet again at once.
@@ -120,29 +119,34 @@ Answer MultiLock::take_all(const Patience& patience, std::chrono::seconds hold_l
                           : is_limited       ? Patience::of(hold_limit, patience.stop())
                                              : patience;
     RwLock lock(wants_[i].path, holder_, Order::fair, disk_);
-    Answer answer{Outcome::failed, {}};
-    try {
-      answer = lock.acquire(wants_[i].mode, here);
-    } catch (const std::system_error& e) {  // those before it must go back
-      answer.why = e.what();
-    }
+    const Answer answer = lock.acquire(wants_[i].mode, here);
     if (answer.outcome == Outcome::held) {
       nonces_.push_back(answer.nonce);
       continue;
     }
     was_stopped_ = lock.was_stopped();
     is_limit_over = is_limited && !was_stopped_ && answer.outcome == Outcome::contended;
-    give_back(i);
-    return answer;
+    const auto left = give_back(i);
+    if (left) is_limit_over = false;
+    return left.value_or(answer);
   }
   return {Outcome::held, {}};
 }
 
-void MultiLock::give_back(std::size_t count) {
+/// Who was told no never gives it back later: a disk that refuses is asked once more. Tells of one
+/// that may still be held.
+std::optional<Answer> MultiLock::give_back(std::size_t count) {
+  std::optional<Answer> left;
   for (std::size_t i = count; i-- > 0;) {
     RwLock lock(wants_[i].path, holder_, Order::fair, disk_);
-    if (lock.unlock().outcome == Outcome::failed) (void)lock.unlock();
+    Answer answer = lock.unlock();
+    if (answer.outcome == Outcome::failed) answer = lock.unlock();
+    if (answer.outcome != Outcome::failed) continue;
+    left = {Outcome::failed, answer.why + ": " + wants_[i].path.native() + " may be held by " +
+                                 holder_.self.uid.str()};
+    at_ = wants_[i].path;
   }
+  return left;
 }
 
 Answer MultiLock::release() {
@@ -151,7 +155,8 @@ Answer MultiLock::release() {
   for (std::size_t i = wants_.size(); i-- > 0;) {
     const Answer answer = RwLock(wants_[i].path, holder_, Order::fair, disk_).unlock();
     if (answer.outcome == Outcome::released) continue;
-    if (worst.outcome != Outcome::failed) worst = answer;
+    if (worst.outcome == Outcome::failed) continue;
+    worst = answer;
     at_ = wants_[i].path;
   }
   return worst;
@@ -160,9 +165,10 @@ Answer MultiLock::release() {
 std::optional<Guard> MultiLock::hold(const Patience& patience, std::chrono::seconds hold_limit) {
   refusal_ = acquire(patience, hold_limit);
   if (refusal_.outcome != Outcome::held) return std::nullopt;
-  std::vector<HeldLocks::One> locks;
+  std::vector<std::optional<HeldLocks::One>> locks;
   for (std::size_t i = 0; i < wants_.size(); ++i) {
-    locks.push_back({lock::FastLock(disk_, wants_[i].path), holder_.self.uid, nonces_[i]});
+    locks.push_back(
+        HeldLocks::One{lock::FastLock(disk_, wants_[i].path), holder_.self.uid, nonces_[i]});
   }
   return Guard(std::make_unique<HeldLocks>(std::move(locks)));
 }

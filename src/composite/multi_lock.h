@@ -41,7 +41,8 @@ class MultiLock {
   MultiLock(std::span<const Want> wants, const Holder& holder, disk::Disk& disk = disk::posix());
 
   /// Each once, or none of them (no patience); or in their order, until all are there.
-  /// contended: one is held by others, or time is up, or was_stopped(); `at()` is the one.
+  /// contended: one is held by others, or time is up, or was_stopped(); `at()` is the one. failed
+  /// too if one that was had already may not have gone back.
   lock::Answer acquire(const Patience& patience, std::chrono::seconds hold_limit = kHoldLimit);
 
   /// Gives all back, the last one first. not_mine: one of them was not held, the others went.
@@ -62,7 +63,7 @@ class MultiLock {
  private:
   lock::Answer take_all(const Patience& patience, std::chrono::seconds hold_limit,
                         bool& is_limit_over);
-  void give_back(std::size_t count);
+  std::optional<lock::Answer> give_back(std::size_t count);
 
   disk::Disk& disk_;
   const Holder& holder_;

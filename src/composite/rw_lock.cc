@@ -9,16 +9,32 @@ using lock::Outcome;
 
 namespace {
 
+/// What is left of an upgrade that was killed, or that a failing disk kept: later it would be in
+/// the way of those who share the lock then.
+void give_up_right(disk::Disk& disk, const lock::FastLock& lock, const Uid& id,
+                   const std::string& nonce = {}) {
+  lock::FastLock right = lock.right_to_upgrade();
+  disk::Status status;
+  if (disk.status(right.path(), status) == std::errc::no_such_file_or_directory) return;
+  if (!nonce.empty() && !lock.is_held(id, nonce)) return;  // of a later hold
+  right.marks().remove(id);                                // first, so that the folder can go
+  if (right.unlock(id).outcome == Outcome::failed) (void)right.unlock(id);
+}
+
 /// One hold of a FastLock.
 class HeldLock final : public Held {
  public:
   HeldLock(disk::Disk& disk, const disk::Path& path, Uid id, std::string nonce)
-      : lock_(disk, path), id_(std::move(id)), nonce_(std::move(nonce)) {}
+      : disk_(disk), lock_(disk, path), id_(std::move(id)), nonce_(std::move(nonce)) {}
 
-  Outcome release() override { return lock_.unlock(id_, nonce_).outcome; }
+  Outcome release() override {
+    give_up_right(disk_, lock_, id_, nonce_);
+    return lock_.unlock(id_, nonce_).outcome;
+  }
   bool is_held() const override { return lock_.is_held(id_, nonce_); }
 
  private:
+  disk::Disk& disk_;
   lock::FastLock lock_;
   Uid id_;
   std::string nonce_;
@@ -50,7 +66,9 @@ class RwLock::Newcomer final : public Entry {
 
   /// It would wait for itself, under this text of its id or another.
   std::optional<Answer> objection() override {
-    const auto leaf = lock_.own_leaf();
+    std::error_code ec;
+    const auto leaf = lock_.own_leaf(ec);
+    if (ec) return lock_.not_held(ec);
     if (!leaf) return std::nullopt;
     return Answer{Outcome::already_mine,
                   lock_.lock_.path().native() + " already locked by " + leaf->id.str()};
@@ -79,9 +97,12 @@ Answer RwLock::stand(Order order, Mode mode, const Patience& patience, Entry& en
 }
 
 Answer RwLock::upgrade(const Patience& patience) {
-  const auto own = own_leaf();
-  if (!own) return not_held();
-  if (lock_.mode(own->id) == Mode::exclusive) {
+  std::error_code ec;
+  const auto own = own_leaf(ec);
+  if (!own) return not_held(ec);
+  const auto mode = lock_.mode(own->id, ec);
+  if (ec) return not_held(ec);
+  if (mode == Mode::exclusive) {
     return {Outcome::already_mine,
             lock_.path().native() + " is held by " + own->id.str() + " alone"};
   }
@@ -121,21 +142,22 @@ Answer RwLock::wait_to_be_alone(const Uid& id, const Patience& patience) {
 }
 
 Answer RwLock::downgrade() {
-  const auto own = own_leaf();
-  if (!own) return not_held();
+  std::error_code ec;
+  const auto own = own_leaf(ec);
+  if (!own) return not_held(ec);
   if (own->mode == Mode::shared) {
     return {Outcome::not_mine, lock_.path().native() + " is only shared by " + own->id.str()};
   }
   const Answer answer = lock_.downgrade(own->id, holder_.self.record);
-  (void)lock_.right_to_upgrade().unlock(own->id);  // of an upgrade that was killed
+  if (answer.outcome == Outcome::held) give_up_right(disk_, lock_, own->id);
   return answer;
 }
 
 Answer RwLock::unlock() {
-  const auto own = own_leaf();
-  if (!own) return not_held();
-  // of an upgrade that was killed; later it would be in the way of those who share it then
-  if (own->mode == Mode::exclusive) (void)lock_.right_to_upgrade().unlock(own->id);
+  std::error_code ec;
+  const auto own = own_leaf(ec);
+  if (!own) return not_held(ec);
+  give_up_right(disk_, lock_, own->id);
   return policy_->unlock(own->id);
 }
 
@@ -145,14 +167,22 @@ std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
   return Guard(std::make_unique<HeldLock>(disk_, lock_.path(), holder_.self.uid, refusal_.nonce));
 }
 
-std::optional<Leaf> RwLock::own_leaf() const {
-  std::error_code ec;
-  auto leaf = lock_.leaf_of(holder_.self.uid, holder_.self.record, ec);
-  if (ec) throw std::system_error(ec, "cannot look into " + lock_.path().native());
-  return leaf;
+std::optional<Leaf> RwLock::own_leaf(std::error_code& ec) const {
+  return lock_.leaf_of(holder_.self.uid, holder_.self.record, ec);
 }
 
-Answer RwLock::not_held() const {
+std::optional<Leaf> RwLock::own_leaf() const {
+  std::error_code ec;
+  auto own = own_leaf(ec);
+  if (ec) throw std::system_error(ec, "cannot look into " + lock_.path().native());
+  return own;
+}
+
+/// Who could not look does not know.
+Answer RwLock::not_held(std::error_code looked) const {
+  if (looked) {
+    return {Outcome::failed, "cannot look into " + lock_.path().native() + ": " + looked.message()};
+  }
   return {Outcome::not_mine, lock_.path().native() + " is not locked by " + holder_.self.uid.str()};
 }
 

@@ -24,7 +24,7 @@ namespace holdfast::composite {
 ///           plain lock counts as one that holds it alone, and is kept out as well as it keeps out.
 /// Dead:     holders are judged by the policy of `holder`, all of them: several dead sharers are
 ///           recovered together.
-/// Killed:   as FastLock and Line.
+/// Killed:   as FastLock and Line. A right to upgrade that stays goes with the hold.
 /// Threads:  one RwLock per thread.
 class RwLock {
  public:
@@ -50,6 +50,8 @@ class RwLock {
   void set_teller(std::function<void()> tell) { tell_ = std::move(tell); }
 
   /// The leaf of `holder`, whatever the text of its id was when it locked.
+  /// That it cannot be looked at is told by `ec`, or std::system_error.
+  std::optional<lock::Leaf> own_leaf(std::error_code& ec) const;
   std::optional<lock::Leaf> own_leaf() const;
   const lock::FastLock& fast() const { return lock_; }
 
@@ -61,7 +63,7 @@ class RwLock {
   class Newcomer;
   lock::Answer stand(Order order, lock::Mode mode, const Patience& patience, Entry& entry);
   lock::Answer wait_to_be_alone(const Uid& id, const Patience& patience);
-  lock::Answer not_held() const;
+  lock::Answer not_held(std::error_code looked) const;
 
   disk::Disk& disk_;
   const Holder& holder_;
