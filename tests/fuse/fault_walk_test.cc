@@ -121,7 +121,8 @@ class Walk {
         break;
       case Verb::owner:
         CHECK(holders == Words{other_.leaf});
-        if (result.code == 0) CHECK(result.out == other_.leaf + "\n");  // never "free"
+        if (result.code == 0)
+          CHECK(result.out == locker_.mark + other_.leaf + "\n");  // never "free"
         if (!was_hit || fault.number == ESTALE) CHECK(result.code == 0);
         break;
       case Verb::clean:

@@ -27,7 +27,10 @@ class Holder {
   /// Of an action that is for nobody in particular.
   int says(const std::string& action) const { return run(locker_.words(action, lock_)).code; }
   /// Whom it sees in the lock.
-  std::string owner() const { return first_line(run(locker_.words("owner", lock_))); }
+  std::string owner() const {
+    const std::string line = first_line(run(locker_.words("owner", lock_)));
+    return line.starts_with(locker_.mark) ? line.substr(locker_.mark.size()) : line;
+  }
 
   const Host& host() const { return host_; }
   const std::string& leaf() const { return leaf_; }  ///< its name in owner/

@@ -25,12 +25,16 @@ struct LockerTool {
   std::string id_tool;     ///< whose `uid PID` is the name in owner/; none if any text will do
   std::string recovering;  ///< the action that takes a lock from a dead holder of its own host, if
                            ///< there is one
+  std::string taking = "lock";    ///< its word for that action
+  std::string looking = "owner";  ///< and for that one,
+  std::string mark{};             ///< which prints this before a name
 
   Words words(const std::string& action, const std::string& lock,
               const std::string& holder = {}) const {
     Words all{name};
     all.insert(all.end(), options.begin(), options.end());
-    all.insert(all.end(), {action, lock});
+    const std::string& word = action == "lock" ? taking : action == "owner" ? looking : action;
+    all.insert(all.end(), {word, lock});
     if (!holder.empty()) all.push_back(holder);
     return all;
   }
@@ -45,6 +49,8 @@ inline std::vector<LockerTool> locker_tools() {
       {"lock_local", {"--strict", "--older-than", "0"}, Named::pid, "local_id", "lock"},
       {"grace_lock", {"--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock_check"},
       {"lock_ssh",   {"--older-than", "0"}, Named::pid, "ssh_id", "lock_check"},
+      {"fair_lock",  {"--older-than", "0"}, Named::pid, "local_id", "lock"},
+      {"rw_lock",    {"--older-than", "0"}, Named::pid, "local_id", "lock", "exclusive", "owners", "X "},
   };
   // clang-format on
 }
