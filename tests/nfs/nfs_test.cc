@@ -20,13 +20,16 @@ cat /run/facts
 exit $code
 )sh";
 
-void check_promises(const std::string& version, const std::string& filesystem) {
+/// `options` are those of the machine, `command` runs in it.
+void check_in_machine(const std::vector<std::string>& options,
+                      const std::vector<std::string>& command) {
   if (!is_root()) SKIP_TEST("NFS is tried by root only");
-  RunOptions options;
-  options.limit = std::chrono::seconds(500);
-  const Result result = run({source_dir() + "/tests/nfs/vm", "--vers", version, "--fs", filesystem,
-                             "--limit", "400", "bash", "-c", kAll, helper("nfs_promises")},
-                            options);
+  std::vector<std::string> words = {source_dir() + "/tests/nfs/vm", "--limit", "400"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), command.begin(), command.end());
+  RunOptions how;
+  how.limit = std::chrono::seconds(500);
+  const Result result = run(words, how);
   std::cout << result.out << std::flush;
   if (result.code == kNoMachine) {
     std::cout << result.err;
@@ -34,6 +37,11 @@ void check_promises(const std::string& version, const std::string& filesystem) {
   }
   INFO(result.out << result.err);
   CHECK(result.code == 0);
+}
+
+void check_promises(const std::string& version, const std::string& filesystem) {
+  check_in_machine({"--vers", version, "--fs", filesystem},
+                   {"bash", "-c", kAll, helper("nfs_promises")});
 }
 
 }  // namespace
@@ -49,4 +57,11 @@ TEST_CASE("every promise is kept on NFS 4.2 over ext4", "[nfs]") {
 }
 TEST_CASE("every promise is kept on NFS 4.2 over xfs", "[nfs]") {
   check_promises("4.2", "xfs");
+}
+
+// Number 10 of the tests of rw_lock.
+TEST_CASE("hosts share and exclude each other while one believes for long what it saw", "[nfs]") {
+  const std::string version = GENERATE("3", "4.2");
+  check_in_machine({"--vers", version, "--first", "actimeo=600"},
+                   {helper("nfs_promises"), "[race]", "--durations", "yes"});
 }

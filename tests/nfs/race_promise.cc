@@ -37,11 +37,12 @@ class Holder {
   const std::string id_;
 };
 
+template <lock::Mode kMode>
 class LibraryHolder final : public Holder {
  public:
   using Holder::Holder;
   bool lock() override {
-    return disk_lock_.lock(uid(id_), some_record()).outcome == lock::Outcome::held;
+    return disk_lock_.lock(uid(id_), some_record(), kMode).outcome == lock::Outcome::held;
   }
   void unlock() override {
     const auto answer = disk_lock_.unlock(uid(id_));
@@ -51,6 +52,22 @@ class LibraryHolder final : public Holder {
 
  private:
   lock::FastLock disk_lock_{disk::posix(), lock_};
+};
+
+/// Through rw_lock with a checker that calls nobody dead, whose ids are any text.
+class ToolSharer final : public Holder {
+ public:
+  using Holder::Holder;
+  bool lock() override { return does("shared").code == 0; }
+  void unlock() override {
+    const Result result = does("unlock");
+    if (result.code != 0) throw std::runtime_error("unlock: " + result.err);
+  }
+
+ private:
+  Result does(const std::string& action) const {
+    return run({"rw_lock", "/bin/false", action, lock_, id_});
+  }
 };
 
 class ToolHolder final : public Holder {
@@ -108,6 +125,7 @@ struct Kind {
   std::string name;
   int sections;  ///< that each of them has to do
   std::function<std::unique_ptr<Holder>(const std::string& lock, const std::string& id)> make;
+  bool is_shared = false;
 };
 
 template <class T>
@@ -115,15 +133,19 @@ std::unique_ptr<Holder> make(const std::string& lock, const std::string& id) {
   return std::make_unique<T>(lock, id);
 }
 
-const Kind kLibrary{"library", 15, make<LibraryHolder>};
+const Kind kLibrary{"library", 15, make<LibraryHolder<lock::Mode::exclusive>>};
 const Kind kShell{"shell", 15, make<ShellHolder>};
 const Kind kCareless{"careless", 50, make<CarelessHolder>};
 const Kind kTool{"tool", 2, make<ToolHolder>};
+const Kind kSharer{"sharer", 15, make<LibraryHolder<lock::Mode::shared>>, true};
+const Kind kToolSharer{"toolsharer", 2, make<ToolSharer>, true};
 
 /// What all contenders see, whatever their NFS shows them.
 struct Board {
   static constexpr std::size_t kMost = 32;
-  std::atomic<int> inside{0};  ///< 1 + slot
+  std::atomic<int> inside{0};   ///< 1 + slot
+  std::atomic<int> sharers{0};  ///< how many share it
+  std::atomic<int> most_sharers{0};
   std::atomic<long> sections{0};
   std::atomic<int> violations{0};
   std::array<std::atomic<int>, kMost> left{};  ///< sections, by slot
@@ -188,6 +210,7 @@ class Race {
   }
 
   int violations() const { return board_->violations; }
+  int most_sharers() const { return board_->most_sharers; }
 
   /// Never two at once, all did their part, and nothing of the lock is left on the server.
   void check() const {
@@ -236,16 +259,36 @@ class Race {
     const int self = static_cast<int>(i) + 1;
     while (board_->left[i] > 0) {
       if (holder->lock()) {
-        int nobody = 0;
-        if (!board_->inside.compare_exchange_strong(nobody, self)) ++board_->violations;
+        enter(slots_[i].kind, self);
         usleep(random() % (random() % 8 == 0 ? 20'000 : 2'000));
         --board_->left[i];
         ++board_->sections;
-        if (board_->inside.exchange(0) != self) ++board_->violations;
+        leave(slots_[i].kind, self);
         holder->unlock();
       }
       usleep(random() % 3000);
     }
+  }
+
+  void enter(const Kind& kind, int self) const {
+    if (kind.is_shared) {
+      board_->most_sharers = std::max(++board_->sharers, board_->most_sharers.load());
+      if (board_->inside != 0) ++board_->violations;
+      return;
+    }
+    int nobody = 0;
+    if (!board_->inside.compare_exchange_strong(nobody, self)) ++board_->violations;
+    if (board_->sharers != 0) ++board_->violations;
+  }
+
+  void leave(const Kind& kind, int self) const {
+    if (kind.is_shared) {
+      if (board_->inside != 0) ++board_->violations;
+      --board_->sharers;
+      return;
+    }
+    if (board_->sharers != 0) ++board_->violations;
+    if (board_->inside.exchange(0) != self) ++board_->violations;
   }
 
   /// One that is inside, if there is one soon.
@@ -309,6 +352,20 @@ TEST_CASE("contenders on all hosts never hold together and nobody starves", "[nf
   Race race("race", {kLibrary, kShell, kTool});
   race.run();
   race.check();
+}
+
+TEST_CASE("those who share on all hosts never do beside one who holds alone", "[nfs][race]") {
+  Race race("sharing", {kLibrary, kShell, kSharer, kSharer, kToolSharer});
+  race.run();
+  race.check();
+  CHECK(race.most_sharers() > 1);
+}
+
+TEST_CASE("a race shows one who believes to hold alone beside those who share", "[nfs][race]") {
+  const Kind believer{"believer", 50, make<LibraryHolder<lock::Mode::shared>>};
+  Race race("believers", {believer, kSharer});
+  race.run();
+  CHECK(race.violations() > 0);
 }
 
 TEST_CASE("a race shows holders that only look before they take", "[nfs][race]") {
