@@ -168,7 +168,7 @@ double calls_per_hand_over(int in_line) {
 
 }  // namespace
 
-TEST_CASE("fifty who come one after the other are served in that order",
+TEST_CASE("adversarial 8: fifty who come one after the other are served in that order",
           "[composite][line][adversarial-8]") {
   Scene scene;
   std::vector<std::string> came;
@@ -196,7 +196,8 @@ TEST_CASE("a hand-over costs no more file operations in a long line than in a sh
   CHECK(many <= 1.5 * few);
 }
 
-TEST_CASE("a waiter that is killed at any write holds up nobody", "[composite][line][crash]") {
+TEST_CASE("adversarial 7: a waiter that is killed at any write holds up nobody",
+          "[composite][line][crash][adversarial-7]") {
   const bool is_behind = GENERATE(false, true);  // somebody else, who lives
   for (int survive = 0;; ++survive) {
     Scene scene;
@@ -220,7 +221,8 @@ TEST_CASE("a waiter that is killed at any write holds up nobody", "[composite][l
   }
 }
 
-TEST_CASE("who is killed when its turn comes holds up nobody", "[composite][line][crash]") {
+TEST_CASE("adversarial 7: who is killed when its turn comes holds up nobody",
+          "[composite][line][crash][adversarial-7]") {
   for (int survive = 0;; ++survive) {
     Scene scene;
     FaultDisk disk;
@@ -247,7 +249,8 @@ TEST_CASE("who is killed when its turn comes holds up nobody", "[composite][line
   }
 }
 
-TEST_CASE("ten thousand tickets of the dead hold up nobody for long", "[composite][line]") {
+TEST_CASE("adversarial 7: ten thousand tickets of the dead hold up nobody for long",
+          "[composite][line][adversarial-7]") {
   constexpr int kDead = 10'000;
   Scene scene;
   const bool is_behind = GENERATE(false, true);  // of one who lives, before them

@@ -255,7 +255,7 @@ TEST_CASE("a storage that fails is another answer, with its reason", "[composite
 
 // Guards.
 
-TEST_CASE("a second release does nothing, also when another holds by then",
+TEST_CASE("adversarial 11: a second release does nothing, also when another holds by then",
           "[composite][adversarial-11]") {
   FakeStorage storage;
   LockTable table(storage);
@@ -295,7 +295,7 @@ TEST_CASE("a guard that is moved takes its hold along and releases what it held 
 
 // Collections.
 
-TEST_CASE("a collection is taken as given and released in reverse order",
+TEST_CASE("adversarial 11: a collection is taken as given and released in reverse order",
           "[composite][adversarial-11]") {
   FakeStorage storage;
   LockTable table(storage);
@@ -332,8 +332,10 @@ TEST_CASE("a dataset twice in a collection refuses itself if exclusive and count
   CHECK(ids_json(table) == kIdle);
 }
 
-TEST_CASE("a collection that the storage stops at any place is given back in reverse order",
-          "[composite][adversarial-11]") {
+TEST_CASE(
+    "adversarial 11: a collection that the storage stops at any place is given back in reverse "
+    "order",
+    "[composite][adversarial-11]") {
   const Ids datasets{4, 1, 3, 2};
   const std::size_t k = GENERATE(0u, 1u, 2u, 3u);
   const std::string how = GENERATE("held outside", "failed", "exception", "no std::exception");
@@ -388,8 +390,10 @@ TEST_CASE("a collection refused by the table keeps the hold that refused it", "[
   CHECK(table.status().locks.at(1).count == 2);
 }
 
-TEST_CASE("a rollback whose close fails still goes on, and keeps that dataset in failures",
-          "[composite][adversarial-11]") {
+TEST_CASE(
+    "adversarial 11: a rollback whose close fails still goes on, and keeps that dataset in "
+    "failures",
+    "[composite][adversarial-11]") {
   FakeStorage storage;
   LockTable table(storage);
   storage.on_open = [&](std::int64_t dataset) -> Opened {
@@ -409,7 +413,7 @@ TEST_CASE("a rollback whose close fails still goes on, and keeps that dataset in
 
 // Closing.
 
-TEST_CASE("a close that fails or throws ends the hold, and reap tries it again",
+TEST_CASE("adversarial 11: a close that fails or throws ends the hold, and reap tries it again",
           "[composite][adversarial-11]") {
   const std::string how = GENERATE("failed", "system_error", "exception", "no std::exception");
   CAPTURE(how);
@@ -502,8 +506,10 @@ TEST_CASE("a slow storage call stops nobody who wants another dataset", "[compos
   CHECK(ids_json(table) == kIdle);
 }
 
-TEST_CASE("while a dataset is being opened, shared callers share that call and exclusive ones go",
-          "[composite][threads][adversarial-11]") {
+TEST_CASE(
+    "adversarial 11: while a dataset is being opened, shared callers share that call and exclusive "
+    "ones go",
+    "[composite][threads][adversarial-11]") {
   using Row = std::tuple<std::string, std::string>;
   const auto [how, told] = GENERATE(table<std::string, std::string>({
       Row{"held", "held"},
@@ -619,8 +625,10 @@ TEST_CASE("a dataset that is being closed can be locked again, once its close is
   CHECK(ids_json(table) == kIdle);
 }
 
-TEST_CASE("a failure is told while its close is tried again, and reap leaves that one alone",
-          "[composite][threads][adversarial-11]") {
+TEST_CASE(
+    "adversarial 11: a failure is told while its close is tried again, and reap leaves that one "
+    "alone",
+    "[composite][threads][adversarial-11]") {
   FakeStorage storage;
   LockTable table(storage);
   storage.on_close = [](auto) { return Failure{{}, "busy"}; };
@@ -755,8 +763,9 @@ struct Section {
 
 }  // namespace
 
-TEST_CASE("threads of two programs keep every promise while the storage fails and throws",
-          "[composite][threads][adversarial-11]") {
+TEST_CASE(
+    "adversarial 11: threads of two programs keep every promise while the storage fails and throws",
+    "[composite][threads][adversarial-11]") {
   constexpr int kThreads = 3;
   constexpr int kRounds = 4'000;
   constexpr std::int64_t kDatasets = 4;

@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <atomic>
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -23,12 +26,24 @@ std::chrono::seconds length() {
   return std::chrono::seconds(given ? std::atol(given) : 60);
 }
 
+/// Of the original lockers, if there is a checkout.
+std::string shell_locker() {
+  const char* source = std::getenv("LOCKERS_SRC");
+  return source ? std::string(source) + "/lock_local.sh"
+                : source_dir() + "/tests/compat/shell_peer";
+}
+
 struct Crowd {
   explicit Crowd(const std::string& folder) : lock(folder + "/lock"), work(folder + "/work") {
     bfs::create_directories(work + "/shared");
     bfs::create_directories(work + "/alone");
   }
+  /// As rw_holder has them, or s: a shell script.
   std::unique_ptr<Process> begin(char role, const std::string& turns) const {
+    if (role == 's') {
+      return std::make_unique<Process>(std::vector<std::string>{
+          source_dir() + "/tests/composite/shell_writer", shell_locker(), lock, work, turns});
+    }
     return std::make_unique<Process>(
         std::vector<std::string>{helper("rw_holder"), lock, std::string(1, role), work, turns});
   }
@@ -39,9 +54,9 @@ struct Crowd {
 };
 
 /// Everybody gets all turns, whatever those before left, and nothing stays.
-void get_on(const Crowd& crowd, const std::string& roles) {
+void get_on(const Crowd& crowd, const std::string& roles, const std::string& turns = "20") {
   std::vector<std::unique_ptr<Process>> users;
-  for (const char role : roles) users.push_back(crowd.begin(role, "20"));
+  for (const char role : roles) users.push_back(crowd.begin(role, turns));
   for (auto& user : users) CHECK(user->wait() == 0);
   CHECK(read_file(crowd.work + "/violations") == "");
   const bool is_clean = run({"rw_lock", "--older-than", "0", "clean", crowd.lock}).code == 0;
@@ -52,9 +67,11 @@ void get_on(const Crowd& crowd, const std::string& roles) {
 
 }  // namespace
 
-TEST_CASE("nobody is beside one who is alone while holders and waiters are killed and stopped",
-          "[composite][race][adversarial-9]") {
-  const std::string roles = "rrrwwuup";
+TEST_CASE(
+    "adversarial 9: nobody is beside one who is alone while holders and waiters are killed and "
+    "stopped",
+    "[composite][race][adversarial-9]") {
+  const std::string roles = "rrrwwuups";
   const TempDir dir;
   const Crowd crowd(dir.path());
   std::mt19937 random(std::random_device{}());
@@ -81,8 +98,29 @@ TEST_CASE("nobody is beside one who is alone while holders and waiters are kille
   get_on(crowd, roles);
 }
 
-TEST_CASE("of many that upgrade at once none is alone beside another, on any filesystem",
-          "[composite][race][adversarial-5]") {
+TEST_CASE(
+    "adversarial 3: nobody is beside one who is alone while somebody removes all folders that are "
+    "empty",
+    "[composite][race][adversarial-3]") {
+  const std::string roles = "rrwwuups";
+  const TempDir dir;
+  const Crowd crowd(dir.path());
+  std::atomic<long> removed = 0;
+  const std::jthread broom([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const char* folder :
+           {"/owner", "/build", "/.queue", "/.upgrade/owner", "/.upgrade/build", "/.upgrade", ""}) {
+        removed += rmdir((crowd.lock + folder).c_str()) == 0;
+      }
+    }
+  });
+  get_on(crowd, roles, "60");
+  CHECK(removed > 0);
+}
+
+TEST_CASE(
+    "adversarial 5: of many that upgrade at once none is alone beside another, on any filesystem",
+    "[composite][race][adversarial-5]") {
   const std::string kind = GENERATE("ext4", "btrfs", "xfs", "overlay");
   CAPTURE(kind);
   const Mounted mounted(kind);

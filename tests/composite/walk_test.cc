@@ -517,8 +517,8 @@ void walk_faults(const std::vector<Walk>& walks, bool is_lost, int error) {
 
 }  // namespace
 
-TEST_CASE("a user of an rw lock killed at any change leaves what others recover",
-          "[composite][rw][crash]") {
+TEST_CASE("adversarial 4: a user of an rw lock killed at any change leaves what others recover",
+          "[composite][rw][crash][adversarial-4]") {
   walk_stops(rw_walks());
 }
 

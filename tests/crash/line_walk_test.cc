@@ -32,8 +32,8 @@ const LineScenario& named(const std::vector<LineScenario>& scenarios, const std:
 
 }  // namespace
 
-TEST_CASE("rw_lock and fair_lock killed at any system call keep nobody out for good",
-          "[crash][line][kill]") {
+TEST_CASE("adversarial 4: rw_lock and fair_lock killed at any system call keep nobody out for good",
+          "[crash][line][kill][adversarial-4]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   kill_all(line_locks());
   kill_all(line_cleanings());
@@ -46,7 +46,8 @@ TEST_CASE("a change or unlock of an rw_lock killed at any system call is done or
   kill_all(line_unlocks());
 }
 
-TEST_CASE("one who waits in line killed at any change holds up nobody", "[crash][line][kill]") {
+TEST_CASE("adversarial 7: one who waits in line killed at any change holds up nobody",
+          "[crash][line][kill][adversarial-7]") {
   if (!can_stop()) SKIP_TEST("processes cannot be traced here");
   kill_all(line_waits());
 }

@@ -163,7 +163,7 @@ TEST_CASE("there is nothing to change for an id without a hold", "[lock][upgrade
   CHECK(tree(b.path) == std::vector<std::string>{"owner/", "owner/b@"});
 }
 
-TEST_CASE("a writer never gets in beside a sharer, whenever it comes",
+TEST_CASE("adversarial 1 and 2: a writer never gets in beside a sharer, whenever it comes",
           "[lock][shared][adversarial-1][adversarial-2]") {
   const bool is_joining = GENERATE(false, true);
   for (int at = 0;; ++at) {
@@ -186,7 +186,8 @@ TEST_CASE("a writer never gets in beside a sharer, whenever it comes",
   }
 }
 
-TEST_CASE("owner/ may be removed by anybody at any step", "[lock][shared][adversarial-3]") {
+TEST_CASE("adversarial 3: owner/ may be removed by anybody at any step",
+          "[lock][shared][adversarial-3]") {
   for (int at = 0;; ++at) {
     Bench w;
     FaultDisk disk;
@@ -203,7 +204,7 @@ TEST_CASE("owner/ may be removed by anybody at any step", "[lock][shared][advers
   }
 }
 
-TEST_CASE("a cleaner that comes late does not disturb who came since",
+TEST_CASE("adversarial 6: a cleaner that comes late does not disturb who came since",
           "[lock][shared][adversarial-6]") {
   const Mode dead_one = GENERATE(Mode::shared, Mode::exclusive);
   const Mode next_one = GENERATE(Mode::shared, Mode::exclusive);
@@ -292,8 +293,9 @@ void bury(const Bench& w) {
 
 }  // namespace
 
-TEST_CASE("a change of shared holds killed at any write leaves only names of the dead",
-          "[lock][shared][crash][adversarial-4]") {
+TEST_CASE(
+    "adversarial 4: a change of shared holds killed at any write leaves only names of the dead",
+    "[lock][shared][crash][adversarial-4]") {
   for (const Scene& scene : scenes()) {
     for (int survive = 0;; ++survive) {
       Bench w;
@@ -318,7 +320,7 @@ TEST_CASE("a change of shared holds killed at any write leaves only names of the
   }
 }
 
-TEST_CASE("what a shared hold is told is so, whatever reply was lost",
+TEST_CASE("adversarial 4: what a shared hold is told is so, whatever reply was lost",
           "[lock][shared][fault][adversarial-4]") {
   const int error = GENERATE(ENOENT, EEXIST, EIO, ESTALE, ENOTEMPTY);
   for (const Scene& scene : scenes()) {
