@@ -146,6 +146,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     }
     if (!before.empty()) {
       goal.yield();
+      let_pass(before, *own);
       watch_waiter(before.back());
       if (!tickets_.is_there(before.back()) || remove_dead(before)) continue;
     } else {
@@ -187,7 +188,8 @@ bool Line::is_holder_dead() {
   return identity::LocalId(disk::posix()).check(holder_.self.uid, self).life == Life::dead;
 }
 
-/// Those we must let go first; the one next before us is the last.
+/// Those we must let go first; the one next before us is the last. Later ones only if no other is
+/// left.
 std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
   std::error_code ec;
   std::vector<Ticket> before;
@@ -195,7 +197,7 @@ std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
   for (Ticket& ticket : tickets_.list(ec)) {
     if (ticket == own) {
       is_in_line = true;
-      if (!gives_way(own.mode)) break;
+      if (!gives_way(own.mode) || !before.empty()) break;
       continue;
     }
     const bool is_writer = ticket.mode == Mode::exclusive;
@@ -206,6 +208,16 @@ std::vector<Ticket> Line::blockers(const Ticket& own, bool& is_in_line) const {
   }
   if (ec) is_in_line = true;  // not to be seen is not gone
   return before;
+}
+
+/// A later one may wait for us, as it does not see what we prefer: it must not find us before it.
+void Line::let_pass(const std::vector<Ticket>& before, Ticket& own) {
+  if (lock::is_before(before.back(), own)) return;
+  if (auto last = tickets_.move_back(own, before.back())) {
+    own = std::move(*last);
+  } else {
+    watch_.on_unseen();
+  }
 }
 
 /// From the one next before us up to one that lives: one look at the line for all of them, or

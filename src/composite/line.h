@@ -17,7 +17,8 @@ namespace holdfast::composite {
 enum class Order {
   fair,            ///< first come, first served; sharers go together
   barge,           ///< no line: whoever tries at the right moment
-  prefer_writers,  ///< a sharer waits as long as anybody waits for an exclusive hold
+  prefer_writers,  ///< a sharer waits as long as anybody waits for an exclusive hold, and lets
+                   ///< those go first who came later for one
 };
 
 /// One who stands in line, as others see it.
@@ -57,6 +58,9 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 ///           a part of its goal looks before it sleeps, too. What cannot be watched (a network
 ///           filesystem, a process of another host) is looked at from time to time, the less often
 ///           the longer nothing happens.
+/// Circles:  everybody waits for smaller tickets only, so none can close, whatever the order of
+/// each.
+///           Who prefers writers and finds only later ones gives up its place and goes behind them.
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
 ///           waits or the one that is to hold is dead. Dear checks: only of a ticket that nobody
 ///           touched for a grace.
@@ -89,6 +93,7 @@ class Line {
   lock::Answer wait_for_turn(lock::Mode mode, const Patience& patience, Goal& goal,
                              std::optional<lock::Ticket>& own);
   std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
+  void let_pass(const std::vector<lock::Ticket>& before, lock::Ticket& own);
   bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);
   bool gives_way(lock::Mode mode) const;

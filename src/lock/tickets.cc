@@ -94,6 +94,16 @@ std::optional<Ticket> Tickets::take(const Uid& id, Mode mode, const std::string&
   return std::nullopt;
 }
 
+std::optional<Ticket> Tickets::move_back(const Ticket& ticket, const Ticket& other) {
+  std::error_code ec;
+  const std::vector<Ticket> all = list(ec);
+  Ticket last = ticket;
+  last.number = std::max(other.number, all.empty() ? 0 : all.back().number) + 1;
+  if (ec || last.number > kHighest) return std::nullopt;
+  if (!disk_.rename(path(ticket), path(last)) || !is_there(ticket)) return last;
+  return std::nullopt;
+}
+
 bool Tickets::is_there(const Ticket& ticket) const {
   disk::Status status;
   return disk_.status(path(ticket), status) != std::errc::no_such_file_or_directory;

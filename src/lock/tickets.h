@@ -45,6 +45,10 @@ class Tickets {
   std::optional<Ticket> take(const Uid& id, Mode mode, const std::string& text,
                              std::error_code& ec);
 
+  /// Behind `other`, there or not, and all who are there, by one rename: who watches it is woken.
+  /// Nothing if that cannot be done.
+  std::optional<Ticket> move_back(const Ticket& ticket, const Ticket& other);
+
   bool is_there(const Ticket& ticket) const;
   disk::Path folder() const { return at_.queue(); }
   disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }

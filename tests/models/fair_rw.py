@@ -11,6 +11,10 @@ so the order of the looks does not matter (rw_leaf has them one by one).
            smaller writer's. Watch that one ticket, look at it again, sleep until it goes; list again.
   head     nothing blocks: try. Refused: watch owner/, try again, refused: sleep until a leaf goes
            or the directory itself, then try at once; refused: watch, try and sleep anew.
+  move     one who prefers writers and reads waits for later writers too. If only later ones are left,
+           it lists and renames its ticket to the highest number + 1, also of those that went since the
+           first listing (one of that name may come anew), then waits for the last of them: so everybody waits for smaller tickets only, and nobody in a circle, whatever the others
+           prefer.
   try      claim owner/; a reader that is refused looks for an exclusive leaf, joins, verifies.
   held     unlink the ticket. Giving up: unlink the ticket.
 
@@ -24,7 +28,7 @@ step, reaped by anybody in any order.
 Options, a set of words:
   fast       an arrival that lists no ticket tries once before it queues
   timer      sleepers may also wake by themselves
-  writers    prefer writers: a reader waits for every writer's ticket, a writer for writers' only.
+  writers    all prefer writers: a reader waits for every writer's ticket, a writer for writers' only.
              Promised instead: no reader gets in past a writer whose ticket stood when the reader
              last began to list; writers are first come first served among themselves.
   shortcut   after the watched ticket went: if its id holds the lock, do not list, be the head
@@ -36,15 +40,15 @@ Options, a set of words:
              judged the old ticket earlier and unlinks that name late
 Mutants are options too; see expectations().
 
-Roles: R reader, W writer, B shell writer that knows no queue, G writer that downgrades and then
+Roles: R reader, W writer, r and w the same that prefer writers though others do not, B shell writer that knows no queue, G writer that downgrades and then
 keeps its shared hold until every reader has had its turn.
 """
 from engine import put
 
 FREE = None
-WAITING = frozenset(("n", "p", "w", "l", "z", "k", "a", "o", "i", "j", "v", "b", "oz"))
+WAITING = frozenset(("n", "p", "m", "w", "l", "z", "k", "a", "o", "i", "j", "v", "b", "oz"))
 HOLDING = frozenset(("HK", "HH", "XK", "XH", "GH"))
-CAN_QUIT = frozenset(("n", "p", "w", "l", "z", "k", "a", "o", "i", "j", "oz"))
+CAN_QUIT = frozenset(("n", "p", "m", "w", "l", "z", "k", "a", "o", "i", "j", "oz"))
 OWNER = "owner"
 LOST = "lost"      # a watch on a directory that is gone
 
@@ -71,7 +75,13 @@ class Fair:
         return ("a" if self.roles[p] == "B" else "s", 0, 0, left, None, 0)
 
     def reads(self, p):
-        return self.roles[p] == "R"
+        return self.roles[p] in "Rr"
+
+    def prefers_writers(self, p):
+        return "writers" in self.on or self.roles[p] in "rw"
+
+    def gives_way(self, p):
+        return self.reads(p) and self.prefers_writers(p)
 
     def conflict(self, p, q):
         return not (self.reads(p) and self.reads(q))
@@ -80,15 +90,19 @@ class Fair:
         """Must q, arriving later, wait for p?"""
         if not self.conflict(p, q):
             return False
-        return "writers" not in self.on or not self.reads(p)
+        return not self.prefers_writers(q) or not self.reads(p)
 
     def blocks(self, tk, q, p, number):
         """Is q's ticket one that p waits for?"""
         if not tk[q] or not self.protects(q, p) or (self.reads(p) and "readers-barge" in self.on):
             return False
-        if "writers" in self.on and self.reads(p):
-            return True
-        return (tk[q], q) < (number, p)
+        return self.gives_way(p) or (tk[q], q) < (number, p)
+
+    def nearest(self, one, other, own):
+        """Of two that block, the one to wait for: a smaller one than our own if there is any, of these the last."""
+        def rank(ticket):
+            return ("stands-still" in self.on or ticket < own, ticket)
+        return (min if "watch-first" in self.on else max)(one, other, key=rank)
 
     # Events
 
@@ -202,17 +216,19 @@ class Fair:
                                                                mask | 1 << q if len(todo) > 1 else 0)
         elif pc == "p":
             b = before
-            if "writers" in on and self.reads(p) and not mask:
+            if self.gives_way(p) and not mask:
                 for q in range(n):
                     if q != p and tk[q] and procs[q][0] in WAITING and not self.reads(q):
                         b |= 1 << (q * n + p)
             for q in todo:
                 near = aux
                 if self.blocks(tk, q, p, number):
-                    better = min if "watch-first" in on else max
-                    near = better(aux, (tk[q], q)) if aux else (tk[q], q)
+                    near = self.nearest(aux, (tk[q], q), (number, p)) if aux else (tk[q], q)
                 if len(todo) > 1:
                     yield "%d lists %d" % (p, q), go("p", mask | 1 << q, near, nbefore=b)
+                elif near and near > (number, p) and "stands-still" not in on:
+                    yield "%d must let %d.%d go first" % (p, *near), \
+                        go("m", 0, (near, number if "behind-the-seen" in on else near[0]), None, nbefore=b)
                 elif near:
                     yield "%d is behind %d.%d" % (p, *near), \
                         go("l" if "arm-last" in on else "w", 0, near, None, nbefore=b)
@@ -221,6 +237,18 @@ class Fair:
                                                    nprocs=self.ticket_gone(procs, (tk[p], p)))
                 else:
                     yield "%d has its turn" % p, go("a", 0, 0, None, nbefore=b)
+        elif pc == "m":
+            near, top = aux
+            for q in todo:
+                top = max(aux[1], tk[q])
+                if len(todo) > 1:
+                    yield "%d lists %d" % (p, q), go("m", mask | 1 << q, (near, top))
+                elif tk[p] != number:
+                    yield "%d has no ticket to move" % p, go("s", nnumber=0)
+                else:
+                    yield "%d moves back to %d" % (p, top + 1), \
+                        go("w", 0, near, None, ntk=put(tk, p, top + 1), nnumber=top + 1,
+                           nbefore=self.clear(before, p), nprocs=self.ticket_gone(procs, (number, p)))
         elif pc == "w":
             yield "%d watches %d.%d" % (p, *aux), go("z" if "arm-last" in on else "l", 0, aux, (aux, 0))
         elif pc == "l":                                   # the look after arming
@@ -251,7 +279,7 @@ class Fair:
             if watch and watch[1]:
                 if "head-watches-once" in on:
                     yield "%d wakes" % p, go("a", 0, 0, (watch[0], 0))
-                elif "writers" in on and self.reads(p):
+                elif self.gives_way(p):
                     yield "%d wakes, lists again" % p, go("p", 0, 0, None)
                 else:
                     yield "%d wakes, tries at once" % p, go("a", 0, 0, None)
@@ -319,7 +347,7 @@ class Fair:
                     continue
                 if before & 1 << (p * n + q):
                     return "%d overtook %d, whose ticket stood when it arrived" % (q, p)
-                if "settle" in self.on and tk[p] and tk[q] and (tk[p], p) < (tk[q], q) and "writers" not in self.on:
+                if "settle" in self.on and tk[p] and tk[q] and (tk[p], p) < (tk[q], q) and not self.prefers_writers(q):
                     return "%d holds before the smaller ticket of %d" % (q, p)
         return None
 
@@ -341,6 +369,11 @@ def expectations(r):
     r.holds("prefer writers, RW twice, 1 kill", Fair("RW", "writers", rounds=2))
     r.holds("prefer writers, RW twice, one gives up", Fair("RW", "writers", rounds=2, kills=0, quits=1))
     r.holds("prefer writers, RWW", Fair("RWW", "writers", kills=0))
+    for roles in ("rW", "Rw"):
+        r.holds("some prefer writers, %s twice, 1 kill" % roles, Fair(roles, rounds=2))
+        r.holds("some prefer writers, %s twice, one gives up" % roles, Fair(roles, rounds=2, kills=0, quits=1))
+    for roles in ("rWW", "rRW", "BrW"):
+        r.holds("some prefer writers, %s" % roles, Fair(roles, kills=0))
     for roles in ("WWW", "RRW"):
         r.holds("settled %s, shortcut after a writer, no smaller ticket passed" % roles,
                 Fair(roles, "settle w-shortcut", kills=0))
@@ -365,6 +398,10 @@ def expectations(r):
     r.mutant("the ticket is unlinked before the lock is held", Fair("WW", "early-unlink", kills=0), "violation")
     r.mutant("readers pass queued writers", Fair("RWR", "readers-barge", kills=0), "violation")
     r.mutant("number taken without listing", Fair("WWW", "no-arrival-list", kills=0), "violation")
+    r.mutant("who prefers writers stays before a later one and waits for it",
+             Fair("rW", "stands-still", kills=0), "trap")
+    r.mutant("who moves back looks only at those who are still there",
+             Fair("rW", "behind-the-seen", rounds=2, kills=0), "trap")
     r.mutant("prefer writers, but readers go by number", Fair("RW", "writers readers-barge", kills=0), "violation")
 
 
@@ -374,6 +411,9 @@ def deep(r):
     for roles in ("WWW", "RRW", "WRR"):
         r.holds("fair %s, 1 kill, one gives up" % roles, Fair(roles, quits=1))
         r.holds("prefer writers, %s, 1 kill" % roles, Fair(roles, "writers"))
+    for roles in ("rWW", "rwW", "rRW", "rrW", "BrW"):
+        r.holds("some prefer writers, %s, 1 kill" % roles, Fair(roles))
+    for roles in ("WWW", "RRW", "WRR"):
         r.holds("settled %s, shortcut after a writer, 1 kill, one gives up" % roles,
                 Fair(roles, "settle w-shortcut", quits=1))
     for roles in ("WWW", "RRW"):

@@ -1,0 +1,117 @@
+/// Those who wait in line for one lock: that each gets its turn, and what they do while they sleep.
+
+#include <algorithm>
+#include <atomic>
+#include <boost/filesystem.hpp>
+#include <catch2/catch.hpp>
+#include <mutex>
+#include <thread>
+
+#include "composite/rw_lock.h"
+#include "support/fault_disk.h"
+#include "support/lock_dir.h"
+#include "support/process.h"
+
+using namespace holdfast;
+using namespace holdfast::composite;
+using namespace holdfast::testing;
+using namespace std::chrono_literals;
+using lock::Mode;
+using lock::Outcome;
+using lock::Ticket;
+
+namespace {
+
+/// Knows who is dead, and counts how often it is asked.
+class Judge final : public identity::Checker {
+ public:
+  identity::Verdict check(const Uid& id, const std::optional<Record>&) const override {
+    ++asked;
+    const bool is_dead = id.str().starts_with("dead");
+    return {is_dead ? identity::Life::dead : identity::Life::alive, "so it is called"};
+  }
+  bool reads_records() const override { return true; }
+  bool is_cheap() const override { return true; }
+
+  mutable std::atomic<int> asked = 0;
+};
+
+/// A lock that is held from the start, and those who come for it.
+class Crowd {
+ public:
+  Crowd() { REQUIRE(lock_.acquire(Mode::exclusive, Patience::none()).outcome == Outcome::held); }
+  ~Crowd() {
+    (void)lock_.unlock();
+    join();
+  }
+
+  /// An id of this process: its record names none, or all would be one and the same.
+  Holder holder(const std::string& id) const {
+    std::string why;
+    const auto process = Holder::this_process(why);
+    if (!process) throw std::runtime_error(why);
+    identity::Identity self{uid(id), process->self.record};
+    self.record.pid = 0;
+    return {self, process->waiter, judge};
+  }
+
+  /// In a thread of its own: waits, writes itself down, and unlocks. Returns when it is in line.
+  void arrive(const std::string& id, Mode mode, Order order) {
+    threads_.emplace_back([this, id, mode, order] {
+      const Holder self = holder(id);
+      RwLock lock(path, self, order);
+      const auto guard = lock.hold(mode, Patience::of(10s));
+      const std::scoped_lock one(mutex_);
+      granted_ += guard ? id : "-";
+    });
+    REQUIRE(eventually([&] { return is_in_line(id); }));
+  }
+
+  bool is_in_line(const std::string& id) const {
+    std::error_code ec;
+    const auto all = lock::Tickets(disk::posix(), lock::Layout(path)).list(ec);
+    return std::any_of(all.begin(), all.end(), [&](const Ticket& t) { return t.id == uid(id); });
+  }
+
+  void hand_over() { REQUIRE(lock_.unlock().outcome == Outcome::released); }
+  void join() { threads_.clear(); }
+  const std::string& granted() const { return granted_; }
+
+  const TempDir dir;
+  const std::string path = dir / "lock";
+  const std::shared_ptr<Judge> judge = std::make_shared<Judge>();
+
+ private:
+  const Holder first_ = holder("first");
+  RwLock lock_{path, first_};
+  std::mutex mutex_;
+  std::string granted_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+TEST_CASE("some prefer writers and some do not: everybody has its turn", "[composite][line]") {
+  // R reads, W writes; small letters prefer writers
+  const std::string came = GENERATE("rW", "rwW", "rWw", "rRW", "RrWr", "WrWRwr");
+  CAPTURE(came);
+  Crowd crowd;
+  std::string all;
+  for (const char c : came) {
+    const bool prefers = c == 'r' || c == 'w';
+    const char id = static_cast<char>('a' + all.size());
+    all += id;
+    crowd.arrive({id}, c == 'r' || c == 'R' ? Mode::shared : Mode::exclusive,
+                 prefers ? Order::prefer_writers : Order::fair);
+  }
+  crowd.hand_over();
+  crowd.join();
+  const std::string granted = crowd.granted();
+  CAPTURE(granted);
+  CHECK(std::is_permutation(granted.begin(), granted.end(), all.begin(), all.end()));
+  for (std::size_t r = 0; r < came.size(); ++r) {
+    for (std::size_t w = 0; w < came.size() && came[r] == 'r'; ++w) {
+      if (came[w] == 'W' || came[w] == 'w') CHECK(granted.find(all[w]) < granted.find(all[r]));
+    }
+  }
+}
