@@ -82,7 +82,8 @@ std::optional<Ticket> Tickets::take(const Uid& id, Mode mode, const std::string&
       const Ticket ticket{others.empty() ? 1 : others.back().number + 1, mode, id};
       if (ticket.number > kHighest) ec = std::make_error_code(std::errc::value_too_large);
       if (!ec) ec = disk_.rename(newcomer, {queue, ticket.name()});
-      if (!ec || is_there(ticket)) {  // its reply may have been lost
+      disk::Status status;
+      if (!ec || !disk_.status(path(ticket), status)) {  // its reply may have been lost
         ec.clear();
         return ticket;
       }

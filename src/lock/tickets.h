@@ -49,6 +49,7 @@ class Tickets {
   /// Nothing if that cannot be done.
   std::optional<Ticket> move_back(const Ticket& ticket, const Ticket& other);
 
+  /// Who cannot tell says yes.
   bool is_there(const Ticket& ticket) const;
   disk::Path folder() const { return at_.queue(); }
   disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }

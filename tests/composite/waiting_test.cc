@@ -115,3 +115,29 @@ TEST_CASE("some prefer writers and some do not: everybody has its turn", "[compo
     }
   }
 }
+
+TEST_CASE("an id that is too long for a ticket is refused, and leaves nothing",
+          "[composite][line]") {
+  const std::size_t length = GENERATE(243, 251, 255);  // fits new.<id>, just fits, not even that
+  Crowd crowd;
+  const auto before = tree(crowd.path);
+  const Holder self = crowd.holder(std::string(length, 'x'));
+  RwLock lock(crowd.path, self);
+  const lock::Answer answer = lock.acquire(Mode::exclusive, Patience::of(5s));
+  CHECK(answer.outcome == Outcome::failed);
+  CHECK(answer.why == "cannot get in line: File name too long");
+  CHECK(tree(crowd.path) == before);
+}
+
+TEST_CASE("a ticket whose rename was not done is none, whatever a look at it says",
+          "[composite][line]") {
+  Crowd crowd;
+  FaultDisk disk;
+  disk.refuse("0000000001.w.self", EIO);
+  lock::Tickets tickets(disk, lock::Layout(crowd.path));
+  std::error_code ec;
+  CHECK_FALSE(tickets.take(uid("self"), Mode::exclusive, "", ec));
+  CHECK(disk.was_hit());
+  CHECK(ec == std::errc::io_error);
+  CHECK_FALSE(boost::filesystem::exists(lock::Layout(crowd.path).queue()));
+}
