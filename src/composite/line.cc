@@ -244,9 +244,10 @@ bool Line::is_due(const Ticket& ticket) const {
 }
 
 bool Line::is_dead(const Ticket& ticket) {
-  const auto text = tickets_.text(ticket);
-  if (!text) return false;
-  const Says says = parse(*text);
+  std::error_code ec;
+  const auto text = tickets_.text(ticket, ec);
+  if (ec == std::errc::no_such_file_or_directory) return false;
+  const Says says = parse(text.value_or(""));
   if (holder_.grace) tickets_.renew(ticket);
   const Record& here = holder_.waiter.record;
   if (says.waiter_id && is_of_here(says.waiter, here)) {
@@ -260,12 +261,18 @@ bool Line::is_dead(const Ticket& ticket) {
 
 void Line::watch_waiter(const Ticket& ticket) {
   watch_.on_removal(tickets_.path(ticket));
-  const auto text = tickets_.text(ticket);
-  if (!text) return;
-  const Says says = parse(*text);
-  const Record& here = holder_.waiter.record;
-  if (is_of_here(says.waiter, here)) watch_.on_exit(static_cast<pid_t>(says.waiter->pid));
-  if (is_of_here(says.holder, here)) watch_.on_exit(static_cast<pid_t>(says.holder->pid));
+  std::error_code ec;
+  const Says says = parse(tickets_.text(ticket, ec).value_or(""));
+  watch_process(says.waiter);
+  watch_process(says.holder);
+}
+
+void Line::watch_process(const std::optional<Record>& record) {
+  if (is_of_here(record, holder_.waiter.record)) {
+    watch_.on_exit(static_cast<pid_t>(record->pid));
+  } else {
+    watch_.on_unseen();
+  }
 }
 
 /// A jittered one that grows, where somebody has to be looked at.
@@ -288,10 +295,11 @@ std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::Path& lock) {
   std::error_code ec;
   std::vector<Waiter> waiters;
   for (Ticket& ticket : tickets.list(ec)) {
+    std::error_code unread;
     const auto time = tickets.time(ticket);
-    const auto text = tickets.text(ticket);
-    if (!time || !text) continue;  // gone meanwhile
-    const Says says = parse(*text);
+    const auto text = tickets.text(ticket, unread);
+    if (!time || unread == std::errc::no_such_file_or_directory) continue;  // gone meanwhile
+    const Says says = parse(text.value_or(""));
     const auto age = real_clock().wall() - *time;
     waiters.push_back({std::move(ticket),
                        std::max(std::chrono::seconds::zero(),

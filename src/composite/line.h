@@ -62,7 +62,8 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 /// each.
 ///           Who prefers writers and finds only later ones gives up its place and goes behind them.
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
-///           waits or the one that is to hold is dead. Dear checks: only of a ticket that nobody
+///           waits or the one that is to hold is dead; of a ticket that cannot be read, only the
+///           latter, which its name tells. Dear checks: only of a ticket that nobody
 ///           touched for a grace.
 /// Killed:   leaves a ticket of a dead process.
 class Line {
@@ -100,6 +101,7 @@ class Line {
   bool is_holder_dead();
   bool is_due(const lock::Ticket& ticket) const;
   void watch_waiter(const lock::Ticket& ticket);
+  void watch_process(const std::optional<Record>& record);
   bool has_line(std::error_code& ec);  ///< `ec`: nobody can tell, so it counts as one
   std::chrono::nanoseconds pause(int looks) const;
   std::string text() const;

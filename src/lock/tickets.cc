@@ -110,12 +110,12 @@ bool Tickets::is_there(const Ticket& ticket) const {
   return disk_.status(path(ticket), status) != std::errc::no_such_file_or_directory;
 }
 
-std::optional<std::string> Tickets::text(const Ticket& ticket) const {
+std::optional<std::string> Tickets::text(const Ticket& ticket, std::error_code& ec) const {
   Handle file;
   std::string text;
-  if (disk_.open_file(path(ticket), file)) return std::nullopt;
-  const std::error_code ec = disk_.read(file, text, kLongestText);
-  if (ec && ec != std::errc::file_too_large) return std::nullopt;  // nobody of ours says so much
+  ec = disk_.open_file(path(ticket), file);
+  if (!ec) ec = disk_.read(file, text, kLongestText);
+  if (ec) return std::nullopt;
   return text;
 }
 

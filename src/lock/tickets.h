@@ -53,7 +53,7 @@ class Tickets {
   bool is_there(const Ticket& ticket) const;
   disk::Path folder() const { return at_.queue(); }
   disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
-  std::optional<std::string> text(const Ticket& ticket) const;
+  std::optional<std::string> text(const Ticket& ticket, std::error_code& ec) const;
 
   /// When it was taken, or last asked about; by the clock of the filesystem.
   std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;

@@ -73,6 +73,17 @@ class Crowd {
     return std::any_of(all.begin(), all.end(), [&](const Ticket& t) { return t.id == uid(id); });
   }
 
+  /// A ticket of one who is called dead, before all who come later.
+  std::string add_dead() const {
+    const lock::Tickets tickets(disk::posix(), lock::Layout(path));
+    const std::string name = tickets.path({1, Mode::exclusive, uid("dead")}).native();
+    const Holder self = holder("dead");
+    boost::filesystem::create_directories(lock::Layout(path).queue());
+    write_file(name, to_line(self.self.record) + self.waiter.uid.str() + "\n" +
+                         to_line(self.waiter.record));
+    return name;
+  }
+
   void hand_over() { REQUIRE(lock_.unlock().outcome == Outcome::released); }
   void join() { threads_.clear(); }
   const std::string& granted() const { return granted_; }
@@ -140,4 +151,34 @@ TEST_CASE("a ticket whose rename was not done is none, whatever a look at it say
   CHECK(disk.was_hit());
   CHECK(ec == std::errc::io_error);
   CHECK_FALSE(boost::filesystem::exists(lock::Layout(crowd.path).queue()));
+}
+
+TEST_CASE("the ticket of a dead one that cannot be read is judged by its name",
+          "[composite][line]") {
+  const int error = GENERATE(EACCES, EIO);
+  Crowd crowd;
+  const std::string dead = crowd.add_dead();
+  crowd.hand_over();
+  FaultDisk disk;
+  disk.refuse("open_file " + dead, error);
+  const Holder self = crowd.holder("self");
+  RwLock lock(crowd.path, self, Order::fair, disk);
+  CHECK(lock.acquire(Mode::exclusive, Patience::of(5s)).outcome == Outcome::held);
+  CHECK(disk.was_hit());
+  CHECK(lock.unlock().outcome == Outcome::released);
+}
+
+TEST_CASE("one that waits and cannot be watched is looked at from time to time",
+          "[composite][line]") {
+  Crowd crowd;
+  crowd.arrive("before", Mode::exclusive, Order::fair);
+  FaultDisk disk;
+  disk.refuse("open_file " + lock::Layout(crowd.path).queue().native(), EACCES);
+  const auto judge = std::make_shared<Judge>();
+  Holder self = crowd.holder("self");
+  self.checker = judge;
+  RwLock lock(crowd.path, self, Order::fair, disk);
+  CHECK(lock.acquire(Mode::exclusive, Patience::of(500ms)).outcome == Outcome::contended);
+  CHECK(judge->asked > 3);
+  CHECK(judge->asked < 50);
 }
