@@ -147,8 +147,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     if (!before.empty()) {
       goal.yield();
       let_pass(before, *own);
-      watch_waiter(before.back());
-      if (!tickets_.is_there(before.back()) || remove_dead(before)) continue;
+      watch_processes(before.back());
+      if (remove_dead(before)) continue;
+      watch_.on_removal(tickets_.path(before.back()));  // now: dating it would wake us
+      if (!tickets_.is_there(before.back())) continue;
     } else {
       goal.watch(watch_);
       answer = goal.try_once();
@@ -237,10 +239,17 @@ bool Line::remove_dead(std::vector<Ticket>& before) {
 }
 
 /// Cheap checks may be made at any time, dear ones of a ticket that was left in peace for a grace.
-bool Line::is_due(const Ticket& ticket) const {
-  if (!holder_.grace) return true;
+/// One of the future is due: a clock was set back. The filesystem is only asked for its time if
+/// this host's clock says so too; that puts off a check by a grace at most, however wrong it goes.
+bool Line::is_due(const Ticket& ticket) {
+  if (!has_grace()) return true;
   const auto time = tickets_.time(ticket);
-  return time && *time <= real_clock().wall() - *holder_.grace;
+  if (!time) return false;
+  const auto is_due_at = [&](std::chrono::system_clock::time_point now) {
+    return *time > now || *time <= now - *holder_.grace;
+  };
+  const auto here = real_clock().wall();
+  return is_due_at(here) && is_due_at(tickets_.now().value_or(here));
 }
 
 bool Line::is_dead(const Ticket& ticket) {
@@ -248,7 +257,7 @@ bool Line::is_dead(const Ticket& ticket) {
   const auto text = tickets_.text(ticket, ec);
   if (ec == std::errc::no_such_file_or_directory) return false;
   const Says says = parse(text.value_or(""));
-  if (holder_.grace) tickets_.renew(ticket);
+  if (has_grace()) tickets_.renew(ticket);
   const Record& here = holder_.waiter.record;
   if (says.waiter_id && is_of_here(says.waiter, here)) {
     const identity::LocalId local(disk::posix());
@@ -259,8 +268,7 @@ bool Line::is_dead(const Ticket& ticket) {
   return holder_.checker->check(ticket.id, says.holder).life == Life::dead;
 }
 
-void Line::watch_waiter(const Ticket& ticket) {
-  watch_.on_removal(tickets_.path(ticket));
+void Line::watch_processes(const Ticket& ticket) {
   std::error_code ec;
   const Says says = parse(tickets_.text(ticket, ec).value_or(""));
   watch_process(says.waiter);

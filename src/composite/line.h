@@ -64,7 +64,7 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
 ///           waits or the one that is to hold is dead; of a ticket that cannot be read, only the
 ///           latter, which its name tells. Dear checks: only of a ticket that nobody
-///           touched for a grace.
+///           touched for a grace, by the clock of the filesystem; with a grace of 0, at each look.
 /// Killed:   leaves a ticket of a dead process.
 class Line {
  public:
@@ -99,8 +99,9 @@ class Line {
   bool is_dead(const lock::Ticket& ticket);
   bool gives_way(lock::Mode mode) const;
   bool is_holder_dead();
-  bool is_due(const lock::Ticket& ticket) const;
-  void watch_waiter(const lock::Ticket& ticket);
+  bool has_grace() const { return holder_.grace > std::chrono::seconds::zero(); }
+  bool is_due(const lock::Ticket& ticket);
+  void watch_processes(const lock::Ticket& ticket);
   void watch_process(const std::optional<Record>& record);
   bool has_line(std::error_code& ec);  ///< `ec`: nobody can tell, so it counts as one
   std::chrono::nanoseconds pause(int looks) const;

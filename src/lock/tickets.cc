@@ -129,6 +129,12 @@ void Tickets::renew(const Ticket& ticket) {
   (void)disk_.touch(path(ticket));  // who may not date it asks nevertheless
 }
 
+std::optional<std::chrono::system_clock::time_point> Tickets::now() {
+  disk::Status status;
+  if (disk_.touch(at_.queue()) || disk_.status(at_.queue(), status)) return std::nullopt;
+  return status.modified;
+}
+
 bool Tickets::remove(const Ticket& ticket) {
   bool is_gone = false;
   for (int tries = 0; !is_gone && tries < kRetryLimit; ++tries) {

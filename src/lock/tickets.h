@@ -59,6 +59,10 @@ class Tickets {
   std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;
   void renew(const Ticket& ticket);
 
+  /// That clock, read by dating the folder, whose time means nothing. Nothing if that cannot be
+  /// done.
+  std::optional<std::chrono::system_clock::time_point> now();
+
   /// Leaves the line, or takes one that is dead out of it. Whether it is gone.
   bool remove(const Ticket& ticket);
 

@@ -182,3 +182,56 @@ TEST_CASE("one that waits and cannot be watched is looked at from time to time",
   CHECK(judge->asked > 3);
   CHECK(judge->asked < 50);
 }
+
+TEST_CASE("with a grace of 0 those who wait do not ask without a pause", "[composite][line]") {
+  const Mode mode = GENERATE(Mode::exclusive, Mode::shared);  // several watch one ticket
+  Crowd crowd;
+  crowd.arrive("before", Mode::exclusive, Order::fair);
+  const auto judge = std::make_shared<Judge>();
+  std::vector<std::jthread> threads;
+  for (const char* id : {"one", "two"}) {
+    threads.emplace_back([&, id] {
+      Holder self = crowd.holder(id);
+      self.checker = judge;
+      self.grace = 0s;
+      (void)RwLock(crowd.path, self).acquire(mode, Patience::of(500ms));
+    });
+  }
+  threads.clear();
+  CHECK(judge->asked > 2);
+  CHECK(judge->asked < 100);
+}
+
+TEST_CASE("a ticket is asked about when it was left in peace for a grace, or is of the future",
+          "[composite][line]") {
+  const auto [age, is_due] = GENERATE(
+      table<std::chrono::seconds, bool>({{0s, false}, {30s, false}, {100s, true}, {-1000s, true}}));
+  CAPTURE(age.count());
+  Crowd crowd;
+  const std::string dead = crowd.add_dead();
+  crowd.hand_over();
+  boost::filesystem::last_write_time(
+      dead, std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - age));
+  Holder self = crowd.holder("self");
+  self.grace = 60s;
+  RwLock lock(crowd.path, self);
+  const Outcome outcome = lock.acquire(Mode::exclusive, Patience::of(100ms)).outcome;
+  CHECK(outcome == (is_due ? Outcome::held : Outcome::contended));
+  CHECK((crowd.judge->asked > 0) == is_due);
+}
+
+TEST_CASE("who asks about the one before it sleeps on afterwards", "[composite][line]") {
+  Crowd crowd;
+  crowd.arrive("before", Mode::exclusive, Order::fair);
+  const std::string before = (lock::Layout(crowd.path).queue() / "0000000001.w.before").native();
+  boost::filesystem::last_write_time(before, 1);
+  const auto judge = std::make_shared<Judge>();
+  FaultDisk disk;
+  Holder self = crowd.holder("self");
+  self.checker = judge;
+  self.grace = 60s;
+  RwLock lock(crowd.path, self, Order::fair, disk);
+  CHECK(lock.acquire(Mode::exclusive, Patience::of(300ms)).outcome == Outcome::contended);
+  CHECK(judge->asked == 1);
+  CHECK(std::time(nullptr) - boost::filesystem::last_write_time(before) < 60);
+}
