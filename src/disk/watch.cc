@@ -63,9 +63,10 @@ void Watch::add(const Path& path, std::uint32_t events) {
 }
 
 void Watch::on_exit(pid_t pid) {
-  const long fd = syscall(SYS_pidfd_open, pid, 0);
+  const bool was_told = std::find(ended_.begin(), ended_.end(), pid) != ended_.end();
+  const long fd = was_told ? -1 : syscall(SYS_pidfd_open, pid, 0);
   if (fd >= 0) {
-    processes_.emplace_back(static_cast<int>(fd));
+    processes_.emplace_back(pid, Handle(static_cast<int>(fd)));
   } else {
     is_blind_ = true;
   }
@@ -81,12 +82,16 @@ Watch::Woken Watch::wait(std::chrono::nanoseconds longest, int stop) {
   std::vector<pollfd> fds;
   fds.push_back({stop, POLLIN, 0});
   fds.push_back({watched_.empty() ? -1 : inotify_.fd(), POLLIN, 0});
-  for (const Handle& process : processes_) fds.push_back({process.fd(), POLLIN, 0});
+  const std::size_t first = fds.size();
+  for (const auto& [pid, process] : processes_) fds.push_back({process.fd(), POLLIN, 0});
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
   const timespec time{seconds.count(), (longest - seconds).count()};
   const int ready = ppoll(fds.data(), fds.size(), &time, nullptr);
   if (ready <= 0) return Woken::late;
   if (fds[0].revents != 0) return Woken::stopped;
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (fds[first + i].revents != 0) ended_.push_back(processes_[i].first);
+  }
   const bool is_one = ready == 1 && fds[1].revents != 0;
   return is_one ? Woken::changed : Woken::ended;
 }

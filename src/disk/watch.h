@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "disk/disk.h"
@@ -22,7 +23,7 @@ class Watch {
  public:
   enum class Woken { changed, ended, late, stopped };
 
-  /// Forgets all that it was to watch.
+  /// Forgets all that it was to watch, but not whose ends it told.
   void clear();
 
   /// Names that leave the folder or are replaced in it, and its own end.
@@ -31,7 +32,8 @@ class Watch {
   /// The end of this one name.
   void on_removal(const Path& file);
 
-  /// The end of a process. One that cannot be watched makes it blind.
+  /// The end of a process. One that cannot be watched makes it blind, and so does one whose end was
+  /// told: as long as nobody reaps that process, it would end every wait.
   void on_exit(pid_t pid);
 
   /// Something of another host, or that nobody knows.
@@ -50,7 +52,8 @@ class Watch {
 
   Handle inotify_;
   std::vector<int> watched_;
-  std::vector<Handle> processes_;
+  std::vector<std::pair<pid_t, Handle>> processes_;
+  std::vector<pid_t> ended_;
   bool is_blind_ = false;
 };
 

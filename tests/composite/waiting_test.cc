@@ -4,10 +4,12 @@
 #include <atomic>
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <mutex>
 #include <thread>
 
 #include "composite/rw_lock.h"
+#include "identity/local_id.h"
 #include "support/fault_disk.h"
 #include "support/lock_dir.h"
 #include "support/process.h"
@@ -73,16 +75,16 @@ class Crowd {
     return std::any_of(all.begin(), all.end(), [&](const Ticket& t) { return t.id == uid(id); });
   }
 
-  /// A ticket of one who is called dead, before all who come later.
-  std::string add_dead() const {
+  /// The first ticket, of one that is to hold and for whom this process waits.
+  std::string add_ticket(const identity::Identity& other) const {
     const lock::Tickets tickets(disk::posix(), lock::Layout(path));
-    const std::string name = tickets.path({1, Mode::exclusive, uid("dead")}).native();
-    const Holder self = holder("dead");
+    const std::string name = tickets.path({1, Mode::exclusive, other.uid}).native();
     boost::filesystem::create_directories(lock::Layout(path).queue());
-    write_file(name, to_line(self.self.record) + self.waiter.uid.str() + "\n" +
-                         to_line(self.waiter.record));
+    write_file(name, to_line(other.record) + first_.waiter.uid.str() + "\n" +
+                         to_line(first_.waiter.record));
     return name;
   }
+  std::string add_dead() const { return add_ticket(holder("dead").self); }
 
   void hand_over() { REQUIRE(lock_.unlock().outcome == Outcome::released); }
   void join() { threads_.clear(); }
@@ -234,4 +236,29 @@ TEST_CASE("who asks about the one before it sleeps on afterwards", "[composite][
   CHECK(lock.acquire(Mode::exclusive, Patience::of(300ms)).outcome == Outcome::contended);
   CHECK(judge->asked == 1);
   CHECK(std::time(nullptr) - boost::filesystem::last_write_time(before) < 60);
+}
+
+TEST_CASE("a process that ended and is not reaped keeps nobody awake through its grace",
+          "[composite][line]") {
+  const bool is_holder = GENERATE(true, false);  // or one in line
+  CAPTURE(is_holder);
+  Crowd crowd;
+  const Process child(kSleeper);
+  std::string why;
+  const auto other = identity::LocalId(disk::posix()).identify(child.pid_text(), why);
+  REQUIRE(other);
+  if (is_holder) {
+    crowd.hand_over();
+    lock::FastLock lock(disk::posix(), crowd.path);
+    REQUIRE(lock.lock(other->uid, other->record).outcome == Outcome::held);
+  } else {
+    crowd.add_ticket(*other);
+  }
+  child.signal(SIGKILL);
+  FaultDisk disk;
+  Holder self = crowd.holder("self");
+  self.grace = 60s;
+  RwLock lock(crowd.path, self, Order::fair, disk);
+  CHECK(lock.acquire(Mode::exclusive, Patience::of(500ms)).outcome == Outcome::contended);
+  CHECK(disk.calls() < 1000);
 }
