@@ -62,6 +62,7 @@ class FairSemaphore::Permits final : public Goal {
 
   void watch(disk::Watch& watch) override {
     std::error_code ec;
+    watch.on_arrival(of_.semaphore_.path());  // a slot that is not there yet may be taken by others
     for (const std::string& slot : of_.semaphore_.slots(ec)) {
       watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
     }

@@ -43,6 +43,10 @@ void Watch::on_departure(const Path& folder) {
   add(folder, IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 }
 
+void Watch::on_arrival(const Path& folder) {
+  add(folder / ".", IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+}
+
 void Watch::on_removal(const Path& file) {
   // a file that somebody has open is told of by its count of names
   add(file, IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB);

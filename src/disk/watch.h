@@ -29,6 +29,9 @@ class Watch {
   /// Names that leave the folder or are replaced in it, and its own end.
   void on_departure(const Path& folder);
 
+  /// Names that come into the folder, which may be a link to one.
+  void on_arrival(const Path& folder);
+
   /// The end of this one name.
   void on_removal(const Path& file);
 

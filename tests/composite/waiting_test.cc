@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "composite/fair_semaphore.h"
 #include "composite/rw_lock.h"
 #include "identity/local_id.h"
 #include "support/fault_disk.h"
@@ -37,6 +38,13 @@ class Judge final : public identity::Checker {
 
   mutable std::atomic<int> asked = 0;
 };
+
+identity::Identity identity_of(const Process& process) {
+  std::string why;
+  auto identity = identity::LocalId(disk::posix()).identify(process.pid_text(), why);
+  if (!identity) throw std::runtime_error(why);
+  return *identity;
+}
 
 /// A lock that is held from the start, and those who come for it.
 class Crowd {
@@ -244,15 +252,13 @@ TEST_CASE("a process that ended and is not reaped keeps nobody awake through its
   CAPTURE(is_holder);
   Crowd crowd;
   const Process child(kSleeper);
-  std::string why;
-  const auto other = identity::LocalId(disk::posix()).identify(child.pid_text(), why);
-  REQUIRE(other);
+  const auto other = identity_of(child);
   if (is_holder) {
     crowd.hand_over();
     lock::FastLock lock(disk::posix(), crowd.path);
-    REQUIRE(lock.lock(other->uid, other->record).outcome == Outcome::held);
+    REQUIRE(lock.lock(other.uid, other.record).outcome == Outcome::held);
   } else {
-    crowd.add_ticket(*other);
+    crowd.add_ticket(other);
   }
   child.signal(SIGKILL);
   FaultDisk disk;
@@ -261,4 +267,54 @@ TEST_CASE("a process that ended and is not reaped keeps nobody awake through its
   RwLock lock(crowd.path, self, Order::fair, disk);
   CHECK(lock.acquire(Mode::exclusive, Patience::of(500ms)).outcome == Outcome::contended);
   CHECK(disk.calls() < 1000);
+}
+
+TEST_CASE("a slot that comes while somebody gets ready to sleep wakes it when it is free again",
+          "[composite][line]") {
+  const Process one(kSleeper), other(kSleeper), third(kSleeper);
+  const auto judge = std::make_shared<Judge>();
+  const Holder keeper{identity_of(one), identity_of(one), judge};
+  const Holder barger{identity_of(other), identity_of(other), judge};
+  const Holder self{identity_of(third), identity_of(third), judge};
+  for (int n = 0;; ++n) {
+    const TempDir dir;
+    const std::string path = dir / "semaphore";
+    FairSemaphore kept(path, keeper);
+    FairSemaphore barged(path, barger);
+    REQUIRE(kept.acquire(2, 1, Patience::none()).outcome == Outcome::held);
+    Taken taken = barged.slots().acquire(2, Semaphore::Again::allowed);
+    REQUIRE(taken.is_held());
+    std::mutex mutex;
+    bool is_asleep = false;
+    bool was_between = false;
+    FaultDisk inner;
+    inner.before(n, [&] {  // it goes, the waiter makes one call, and it comes
+      const std::scoped_lock one(mutex);
+      if (is_asleep) return;
+      was_between = true;
+      (void)barged.slots().release(taken.slot);
+    });
+    FaultDisk outer(static_cast<disk::Disk&>(inner));
+    outer.before(n + 1, [&] {
+      const std::scoped_lock one(mutex);
+      if (!is_asleep) taken = barged.slots().acquire(2, Semaphore::Again::allowed);
+    });
+    lock::Answer answer{Outcome::failed, {}};
+    {
+      const std::jthread thread(
+          [&] { answer = FairSemaphore(path, self, outer).acquire(2, 1, Patience::of(10s)); });
+      int calls = 0;
+      int same = 0;
+      REQUIRE(eventually([&] {
+        same = std::exchange(calls, outer.calls()) == calls && calls > 0 ? same + 1 : 0;
+        return same == 4;
+      }));
+      const std::scoped_lock one(mutex);
+      is_asleep = true;
+      if (taken.is_held()) (void)barged.slots().release(taken.slot);
+    }
+    INFO("before " << inner.last_hit() << " and " << outer.last_hit());
+    CHECK(answer.outcome == Outcome::held);
+    if (!was_between) break;
+  }
 }
