@@ -24,9 +24,10 @@ Order order_of(const cli::Call& call) {
 }
 
 /// Runs `act` with signals kept away; whoever is stopped by one leaves what it had before.
+/// `is_seen`: others meet this process, not only the holder.
 template <class Act, class TakeBack>
-Exit wait_for(cli::Call& call, const Act& act, const TakeBack& take_back) {
-  const auto holder = make_holder(call, 1, Given::pid);
+Exit wait_for(cli::Call& call, bool is_seen, const Act& act, const TakeBack& take_back) {
+  const auto holder = make_holder(call, call.word(1), Given::pid, is_seen);
   if (!holder) return LineExit::no_such_process;
   warn_of_blank_name(call, holder->self, call.word(1));
   const Interrupts interrupts;
@@ -42,7 +43,7 @@ Exit wait_for(cli::Call& call, const Act& act, const TakeBack& take_back) {
 
 Exit acquire(cli::Call& call, Mode mode) {
   return wait_for(
-      call,
+      call, call.options.wait.has_value(),
       [&](RwLock& lock, const composite::Patience& patience) {
         return lock.acquire(mode, patience);
       },
@@ -58,13 +59,13 @@ Exit exclusive(cli::Call& call) {
 
 Exit upgrade(cli::Call& call) {
   return wait_for(
-      call,
+      call, true,
       [](RwLock& lock, const composite::Patience& patience) { return lock.upgrade(patience); },
       [](RwLock& lock) { return lock.downgrade(); });
 }
 
 Exit downgrade(cli::Call& call) {
-  const auto holder = make_holder(call, 1, Given::pid_or_uid);
+  const auto holder = make_holder(call, call.word(1), Given::pid_or_uid, true);
   if (!holder) return LineExit::no_such_process;
   RwLock lock(call.word(0), *holder);
   return report_hold(call, lock.fast(), holder->self.uid, lock.downgrade());

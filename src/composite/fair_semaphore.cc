@@ -1,43 +1,12 @@
 #include "composite/fair_semaphore.h"
 
-#include <algorithm>
+#include "composite/holds.h"
 
 namespace holdfast::composite {
 
 using lock::Answer;
 using lock::Mode;
 using lock::Outcome;
-
-namespace {
-
-/// Slots of one acquire.
-class HeldPermits final : public Held {
- public:
-  explicit HeldPermits(std::vector<std::unique_ptr<Held>> slots) : slots_(std::move(slots)) {}
-
-  Outcome release() override {
-    Outcome worst = Outcome::released;
-    for (auto& slot : slots_) {
-      const Outcome outcome = slot ? slot->release() : Outcome::released;
-      if (outcome == Outcome::failed) {
-        worst = outcome;
-        continue;
-      }
-      slot.reset();
-      if (outcome == Outcome::not_mine && worst == Outcome::released) worst = outcome;
-    }
-    return worst;
-  }
-  bool is_held() const override {
-    return std::all_of(slots_.begin(), slots_.end(),
-                       [](const auto& slot) { return slot && slot->is_held(); });
-  }
-
- private:
-  std::vector<std::unique_ptr<Held>> slots_;
-};
-
-}  // namespace
 
 /// What a caller of acquire stands in line for.
 class FairSemaphore::Permits final : public Goal {
@@ -154,7 +123,8 @@ std::optional<Guard> FairSemaphore::hold(std::uint32_t max, std::uint32_t permit
   for (const Taken& one : wanted.taken()) {
     slots.push_back(own_.hold(semaphore_.path() / one.slot, one));
   }
-  return Guard(std::make_unique<HeldPermits>(std::move(slots)));
+  return Guard(std::make_unique<HeldIn>(std::make_unique<HeldAll>(std::move(slots)), disk_,
+                                        semaphore_.path()));
 }
 
 bool FairSemaphore::clean(std::chrono::seconds age) {

@@ -33,8 +33,7 @@ class Guard {
   ~Guard();                            ///< releases, in the process that acquired
 
   /// Releases now. False if it was not held any more (somebody removed it, and the work done under
-  /// it is in doubt), or if the disk refused: then is_held() is still true, and it can be tried
-  /// again.
+  /// it is in doubt), or if the disk refused: then it can be tried again.
   bool release();
 
   /// Whether it is still held, read from the disk: for a last look before work that cannot be

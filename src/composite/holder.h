@@ -24,9 +24,26 @@ struct Holder {
 
   policy::Rules rules() const { return {*checker, grace, false, real_clock(), log}; }
 
+  /// Whether that is a process that this host can see at first hand.
+  bool can_see(const std::optional<Record>& process) const;
+
   /// The process that runs this code, among processes of this host. Nothing, with the reason in
   /// `why`, where procfs does not show it.
   static std::optional<Holder> this_process(std::string& why, disk::Disk& disk = disk::posix());
+};
+
+/// Judges those who wait for others, which are processes whatever the ids of holders are: those of
+/// this host at first hand, others by the checker of holders if that one knows processes.
+class WaiterChecker final : public identity::Checker {
+ public:
+  explicit WaiterChecker(const Holder& holder) : holder_(holder) {}
+
+  identity::Verdict check(const Uid& id, const std::optional<Record>& record) const override;
+  bool reads_records() const override { return true; }
+  bool is_cheap() const override { return holder_.checker->is_cheap(); }
+
+ private:
+  const Holder& holder_;
 };
 
 }  // namespace holdfast::composite

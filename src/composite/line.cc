@@ -41,11 +41,6 @@ Says parse(const std::string& text) {
   return says;
 }
 
-bool is_of_here(const std::optional<Record>& record, const Record& here) {
-  return record && record->names_process() && record->boot == here.boot &&
-         record->pidns == here.pidns;
-}
-
 }  // namespace
 
 void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Watch& watch) {
@@ -53,7 +48,7 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
   std::error_code ec;  // the attempt tells
   for (const lock::Leaf& leaf : lock.owner(ec)) {
     if (leaf.id == who_waits.self.uid) continue;
-    if (is_of_here(leaf.record, who_waits.waiter.record)) {
+    if (who_waits.can_see(leaf.record)) {
       watch.on_exit(static_cast<pid_t>(leaf.record->pid));
     } else {
       watch.on_unseen();
@@ -185,7 +180,7 @@ bool Line::gives_way(Mode mode) const {
 bool Line::is_holder_dead() {
   const Record& self = holder_.self.record;
   const bool is_another = holder_.self.uid != holder_.waiter.uid;
-  if (!is_another || !is_of_here(self, holder_.waiter.record)) return false;
+  if (!is_another || !holder_.can_see(self)) return false;
   watch_.on_exit(static_cast<pid_t>(self.pid));
   return identity::LocalId(disk::posix()).check(holder_.self.uid, self).life == Life::dead;
 }
@@ -258,13 +253,10 @@ bool Line::is_dead(const Ticket& ticket) {
   if (ec == std::errc::no_such_file_or_directory) return false;
   const Says says = parse(text.value_or(""));
   if (has_grace()) tickets_.renew(ticket);
-  const Record& here = holder_.waiter.record;
-  if (says.waiter_id && is_of_here(says.waiter, here)) {
-    const identity::LocalId local(disk::posix());
-    if (local.check(*says.waiter_id, says.waiter).life == Life::dead) return true;
-  } else if (says.waiter_id && holder_.checker->reads_records()) {
-    if (holder_.checker->check(*says.waiter_id, says.waiter).life == Life::dead) return true;
-  }
+  const bool is_gone =
+      says.waiter_id &&
+      WaiterChecker(holder_).check(*says.waiter_id, says.waiter).life == Life::dead;
+  if (is_gone) return true;
   return holder_.checker->check(ticket.id, says.holder).life == Life::dead;
 }
 
@@ -276,7 +268,7 @@ void Line::watch_processes(const Ticket& ticket) {
 }
 
 void Line::watch_process(const std::optional<Record>& record) {
-  if (is_of_here(record, holder_.waiter.record)) {
+  if (holder_.can_see(record)) {
     watch_.on_exit(static_cast<pid_t>(record->pid));
   } else {
     watch_.on_unseen();

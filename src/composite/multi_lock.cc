@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "composite/holds.h"
 #include "composite/rw_lock.h"
 #include "disk/watch.h"
 #include "lock/layout.h"
@@ -26,36 +27,6 @@ struct Place {
   Want want;
 
   auto key() const { return std::tie(folder, name, device); }
-};
-
-/// All holds of one acquire, the last one first.
-class HeldLocks final : public Held {
- public:
-  struct One {
-    lock::FastLock lock;
-    Uid id;
-    std::string nonce;
-  };
-  explicit HeldLocks(std::vector<std::optional<One>> locks) : locks_(std::move(locks)) {}
-
-  Outcome release() override {
-    Outcome worst = Outcome::released;
-    std::for_each(locks_.rbegin(), locks_.rend(), [&](std::optional<One>& one) {
-      const Outcome outcome =
-          one ? one->lock.unlock(one->id, one->nonce).outcome : Outcome::released;
-      if (outcome == Outcome::released) one.reset();
-      if (outcome != Outcome::released && worst != Outcome::failed) worst = outcome;
-    });
-    return worst;
-  }
-  bool is_held() const override {
-    return std::all_of(locks_.begin(), locks_.end(), [](const std::optional<One>& one) {
-      return one && one->lock.is_held(one->id, one->nonce);
-    });
-  }
-
- private:
-  std::vector<std::optional<One>> locks_;
 };
 
 /// Those who gave all back to each other must not meet again at once.
@@ -165,12 +136,12 @@ Answer MultiLock::release() {
 std::optional<Guard> MultiLock::hold(const Patience& patience, std::chrono::seconds hold_limit) {
   refusal_ = acquire(patience, hold_limit);
   if (refusal_.outcome != Outcome::held) return std::nullopt;
-  std::vector<std::optional<HeldLocks::One>> locks;
+  std::vector<std::unique_ptr<Held>> locks;
   for (std::size_t i = 0; i < wants_.size(); ++i) {
-    locks.push_back(
-        HeldLocks::One{lock::FastLock(disk_, wants_[i].path), holder_.self.uid, nonces_[i]});
+    locks.push_back(std::make_unique<HeldLock>(lock::FastLock(disk_, wants_[i].path),
+                                               holder_.self.uid, nonces_[i]));
   }
-  return Guard(std::make_unique<HeldLocks>(std::move(locks)));
+  return Guard(std::make_unique<HeldAll>(std::move(locks)));
 }
 
 }  // namespace holdfast::composite

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "composite/holds.h"
 #include "policy/recovery.h"
 
 namespace holdfast::composite {
@@ -11,28 +12,6 @@ using lock::Answer;
 using lock::FastLock;
 using lock::Leaf;
 using lock::Outcome;
-
-namespace {
-
-/// One slot, by the nonce that its leaf got.
-class HeldSlot final : public Held {
- public:
-  HeldSlot(FastLock lock, Uid id, std::string nonce)
-      : lock_(std::move(lock)), id_(std::move(id)), nonce_(std::move(nonce)) {}
-
-  Outcome release() override {
-    lock_.marks().remove(id_);  // first, so that the slot can go with its holder
-    return lock_.unlock(id_, nonce_).outcome;
-  }
-  bool is_held() const override { return lock_.is_mine(id_, nonce_); }
-
- private:
-  FastLock lock_;
-  Uid id_;
-  std::string nonce_;
-};
-
-}  // namespace
 
 OwnSlots::OwnSlots(disk::Disk& disk, RulesFor rules, std::optional<identity::Identity> self,
                    const Log& log)
@@ -120,7 +99,7 @@ std::vector<Leaf> OwnSlots::owner(const disk::Path& slot) {
 }
 
 std::unique_ptr<Held> OwnSlots::hold(const disk::Path& slot, const Taken& taken) {
-  return std::make_unique<HeldSlot>(lock_at(slot), self_->uid, taken.answer.nonce);
+  return std::make_unique<HeldLock>(lock_at(slot), self_->uid, taken.answer.nonce);
 }
 
 std::optional<identity::Verdict> OwnSlots::staleness(const disk::Path& slot) const {

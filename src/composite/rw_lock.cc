@@ -1,5 +1,8 @@
 #include "composite/rw_lock.h"
 
+#include "composite/holds.h"
+#include "policy/check_policy.h"
+
 namespace holdfast::composite {
 
 using lock::Answer;
@@ -9,35 +12,26 @@ using lock::Outcome;
 
 namespace {
 
-/// What is left of an upgrade that was killed, or that a failing disk kept: later it would be in
-/// the way of those who share the lock then.
-void give_up_right(disk::Disk& disk, const lock::FastLock& lock, const Uid& id,
-                   const std::string& nonce = {}) {
-  lock::FastLock right = lock.right_to_upgrade();
-  disk::Status status;
-  if (disk.status(right.path(), status) == std::errc::no_such_file_or_directory) return;
-  if (!nonce.empty() && !lock.is_held(id, nonce)) return;  // of a later hold
-  right.marks().remove(id);                                // first, so that the folder can go
-  if (right.unlock(id).outcome == Outcome::failed) (void)right.unlock(id);
-}
-
-/// One hold of a FastLock.
-class HeldLock final : public Held {
+/// A hold, and the right to upgrade it if a failing disk kept that.
+class HeldRw final : public Held {
  public:
-  HeldLock(disk::Disk& disk, const disk::Path& path, Uid id, std::string nonce)
-      : disk_(disk), lock_(disk, path), id_(std::move(id)), nonce_(std::move(nonce)) {}
+  HeldRw(disk::Disk& disk, HeldLock hold, lock::FastLock right, Uid waiter)
+      : disk_(disk), hold_(std::move(hold)), right_(std::move(right)), waiter_(std::move(waiter)) {}
 
   Outcome release() override {
-    give_up_right(disk_, lock_, id_, nonce_);
-    return lock_.unlock(id_, nonce_).outcome;
+    disk::Status status;
+    const bool has_right =
+        disk_.status(right_.path(), status) != std::errc::no_such_file_or_directory;
+    if (has_right && hold_.is_held()) (void)right_.unlock(waiter_);  // else it is of a later hold
+    return hold_.release();
   }
-  bool is_held() const override { return lock_.is_held(id_, nonce_); }
+  bool is_held() const override { return hold_.is_held(); }
 
  private:
   disk::Disk& disk_;
-  lock::FastLock lock_;
-  Uid id_;
-  std::string nonce_;
+  HeldLock hold_;
+  lock::FastLock right_;
+  Uid waiter_;
 };
 
 }  // namespace
@@ -102,33 +96,56 @@ Answer RwLock::upgrade(const Patience& patience) {
   if (!own) return not_held(ec);
   const auto mode = lock_.mode(own->id, ec);
   if (ec) return not_held(ec);
+  if (!own->is_readable) return unreadable(*own);
   if (mode == Mode::exclusive) {
     return {Outcome::already_mine,
             lock_.path().native() + " is held by " + own->id.str() + " alone"};
   }
-  lock::FastLock right = lock_.right_to_upgrade();
-  const auto right_policy = policy::policy_for(right, holder_.rules());
-  const Answer first = right_policy->lock(own->id, holder_.self.record);
-  if (first.outcome == Outcome::contended) {
-    return {Outcome::deadlock,
-            lock_.path().native() + " is being upgraded by another who shares it"};
-  }
-  // already_mine: of an upgrade that was killed, which goes on here
-  if (first.outcome != Outcome::held && first.outcome != Outcome::already_mine) return first;
+  const Answer first = take_right();
+  if (first.outcome != Outcome::held) return first;
   Answer answer = wait_to_be_alone(own->id, patience);
   const bool is_unchanged =
       answer.outcome == Outcome::contended || answer.outcome == Outcome::failed;
-  if (is_unchanged) {
-    Answer given_up = lock_.downgrade(own->id, holder_.self.record);
-    if (given_up.outcome == Outcome::failed) {
-      given_up = lock_.downgrade(own->id, holder_.self.record);
-    }
-    if (given_up.outcome != Outcome::held) answer = given_up;
-  }
-  if (right_policy->unlock(own->id).outcome == Outcome::failed) {
-    (void)right_policy->unlock(own->id);  // what stays goes with the process
+  // One that was exclusive stays so: it is alone but for a newcomer that will leave, or of an
+  // upgrade that was killed.
+  Answer taken_back{Outcome::held, {}};
+  if (is_unchanged && own->mode == Mode::shared) taken_back = take_back(own->id);
+  if (taken_back.outcome != Outcome::held) answer = taken_back;
+  // an exclusive leaf beside others must not change without the right
+  if (taken_back.outcome != Outcome::failed) give_up_right();
+  return answer;
+}
+
+/// To change a leaf while others share the lock. Its holder is the process that waits: two tasks of
+/// one id are two, and what a killed one left is free again.
+Answer RwLock::take_right() {
+  lock::FastLock right = lock_.right_to_upgrade();
+  const WaiterChecker waiters(holder_);
+  Answer answer = policy::CheckPolicy(right, waiters, real_clock(), holder_.log)
+                      .lock(holder_.waiter.uid, holder_.waiter.record);
+  if (answer.outcome == Outcome::contended || answer.outcome == Outcome::already_mine) {
+    return {Outcome::deadlock,
+            lock_.path().native() + " is being upgraded by another who shares it"};
   }
   return answer;
+}
+
+/// One of ours, or of a dead process: later it would be in the way of those who share the lock.
+void RwLock::give_up_right() {
+  lock::FastLock right = lock_.right_to_upgrade();
+  disk::Status status;
+  if (disk_.status(right.path(), status) == std::errc::no_such_file_or_directory) return;
+  const WaiterChecker waiters(holder_);
+  policy::CheckPolicy policy(right, waiters, real_clock(), holder_.log);
+  if (policy.unlock(holder_.waiter.uid).outcome == Outcome::failed) {
+    (void)policy.unlock(holder_.waiter.uid);  // what stays goes with the process
+  }
+}
+
+/// Shared from now on, or as before a no: a disk that refuses is asked once more.
+Answer RwLock::take_back(const Uid& id) {
+  const Answer answer = lock_.downgrade(id, holder_.self.record);
+  return answer.outcome == Outcome::failed ? lock_.downgrade(id, holder_.self.record) : answer;
 }
 
 Answer RwLock::wait_to_be_alone(const Uid& id, const Patience& patience) {
@@ -145,11 +162,18 @@ Answer RwLock::downgrade() {
   std::error_code ec;
   const auto own = own_leaf(ec);
   if (!own) return not_held(ec);
+  if (!own->is_readable) return unreadable(*own);
   if (own->mode == Mode::shared) {
     return {Outcome::not_mine, lock_.path().native() + " is only shared by " + own->id.str()};
   }
-  const Answer answer = lock_.downgrade(own->id, holder_.self.record);
-  if (answer.outcome == Outcome::held) give_up_right(disk_, lock_, own->id);
+  const auto mode = lock_.mode(own->id, ec);
+  if (ec) return not_held(ec);
+  if (mode == Mode::shared) {  // of an upgrade that was killed
+    const Answer first = take_right();
+    if (first.outcome != Outcome::held) return first;
+  }
+  const Answer answer = take_back(own->id);
+  if (answer.outcome != Outcome::failed) give_up_right();
   return answer;
 }
 
@@ -157,14 +181,16 @@ Answer RwLock::unlock() {
   std::error_code ec;
   const auto own = own_leaf(ec);
   if (!own) return not_held(ec);
-  give_up_right(disk_, lock_, own->id);
+  give_up_right();
   return policy_->unlock(own->id);
 }
 
 std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
   refusal_ = acquire(mode, patience);
   if (refusal_.outcome != Outcome::held) return std::nullopt;
-  return Guard(std::make_unique<HeldLock>(disk_, lock_.path(), holder_.self.uid, refusal_.nonce));
+  const lock::FastLock lock(disk_, lock_.path());
+  return Guard(std::make_unique<HeldRw>(disk_, HeldLock(lock, holder_.self.uid, refusal_.nonce),
+                                        lock.right_to_upgrade(), holder_.waiter.uid));
 }
 
 std::optional<Leaf> RwLock::own_leaf(std::error_code& ec) const {
@@ -178,6 +204,11 @@ std::optional<Leaf> RwLock::own_leaf() const {
   return own;
 }
 
+/// Its mode is not known.
+Answer RwLock::unreadable(const Leaf& own) const {
+  return {Outcome::failed, "cannot read " + lock::Layout(lock_.path()).leaf(own.id).native()};
+}
+
 /// Who could not look does not know.
 Answer RwLock::not_held(std::error_code looked) const {
   if (looked) {
@@ -188,8 +219,8 @@ Answer RwLock::not_held(std::error_code looked) const {
 
 bool RwLock::clean(std::chrono::seconds age) {
   lock::FastLock right = lock_.right_to_upgrade();
-  (void)policy::policy_for(right, holder_.rules())
-      ->clean(age);  // what is left of it, the lock shows
+  const WaiterChecker waiters(holder_);
+  (void)policy::CheckPolicy(right, waiters).clean(age);  // what is left of it, the lock shows
   const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean(age);
   return policy_->clean(age) && is_empty_line;
 }

@@ -63,6 +63,10 @@ class RwLock {
   class Newcomer;
   lock::Answer stand(Order order, lock::Mode mode, const Patience& patience, Entry& entry);
   lock::Answer wait_to_be_alone(const Uid& id, const Patience& patience);
+  lock::Answer take_right();
+  void give_up_right();
+  lock::Answer take_back(const Uid& id);
+  lock::Answer unreadable(const lock::Leaf& own) const;
   lock::Answer not_held(std::error_code looked) const;
 
   disk::Disk& disk_;

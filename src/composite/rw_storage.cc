@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "composite/holds.h"
 #include "composite/rw_lock.h"
 #include "policy/check_policy.h"
 
@@ -14,20 +15,17 @@ namespace {
 /// One hold of this process, by its nonce.
 class HeldDataset final : public StorageHold {
  public:
-  HeldDataset(lock::FastLock lock, Uid id, std::string nonce)
-      : lock_(std::move(lock)), id_(std::move(id)), nonce_(std::move(nonce)), process_(getpid()) {}
+  explicit HeldDataset(HeldLock hold) : hold_(std::move(hold)), process_(getpid()) {}
 
   std::optional<Failure> close() override {
     if (process_ != getpid()) return std::nullopt;
-    const lock::Answer answer = lock_.unlock(id_, nonce_);
+    const lock::Answer answer = hold_.unlock();
     if (answer.outcome != Outcome::failed) return std::nullopt;
     return Failure{{}, answer.why};
   }
 
  private:
-  lock::FastLock lock_;
-  Uid id_;
-  std::string nonce_;
+  HeldLock hold_;
   pid_t process_;
 };
 
@@ -46,8 +44,8 @@ Opened RwStorage::open(std::int64_t dataset, Mode mode) {
   const lock::Answer answer = lock.acquire(mode, Patience::none());
   switch (answer.outcome) {
     case Outcome::held:
-      return std::make_unique<HeldDataset>(lock::FastLock(disk_, path), holder_.self.uid,
-                                           answer.nonce);
+      return std::make_unique<HeldDataset>(
+          HeldLock(lock::FastLock(disk_, path), holder_.self.uid, answer.nonce));
     case Outcome::contended:
     case Outcome::already_mine:  // of another table of this process
       return HeldOutside{answer.why.empty() ? who_has(lock.fast()) : answer.why};

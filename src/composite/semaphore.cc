@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "composite/holds.h"
 
 namespace holdfast::composite {
 
@@ -60,25 +61,6 @@ class Round {
  private:
   std::uint32_t max_;
   std::uint32_t first_ = 1;
-};
-
-/// A slot, and the semaphore's folder that may go with it.
-class HeldOfSemaphore final : public Held {
- public:
-  HeldOfSemaphore(std::unique_ptr<Held> slot, disk::Disk& disk, disk::Path folder)
-      : slot_(std::move(slot)), disk_(disk), folder_(std::move(folder)) {}
-
-  Outcome release() override {
-    const Outcome outcome = slot_->release();
-    (void)disk_.remove_dir(folder_);  // others may be in
-    return outcome;
-  }
-  bool is_held() const override { return slot_->is_held(); }
-
- private:
-  std::unique_ptr<Held> slot_;
-  disk::Disk& disk_;
-  disk::Path folder_;
 };
 
 }  // namespace
@@ -214,8 +196,8 @@ Taken Semaphore::acquire_slot(const std::string& slot) {
 std::optional<Guard> Semaphore::try_acquire(std::uint32_t max, Again again) {
   refusal_ = acquire(max, again);
   if (!refusal_.is_held()) return std::nullopt;
-  return Guard(std::make_unique<HeldOfSemaphore>(slots_.hold(at_.slot(refusal_.slot), refusal_),
-                                                 disk_, path()));
+  return Guard(
+      std::make_unique<HeldIn>(slots_.hold(at_.slot(refusal_.slot), refusal_), disk_, path()));
 }
 
 Answer Semaphore::release() {

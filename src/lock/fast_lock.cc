@@ -241,15 +241,9 @@ Answer FastLock::look_around(const Handle& owner, const Uid& id, const Record& r
 
 /// Takes our shared leaf back after a no; if it went meanwhile, a later one of the id stays.
 Answer FastLock::back_out(const Uid& id, const Record& record, Answer answer) {
-  Handle owner;
-  const std::error_code looked = disk_.open_dir(at_.owner(), owner);
-  const auto leaf = looked ? std::nullopt : read_back(owner, id);
-  if ((looked && !is_nothing(looked)) || (leaf && !leaf->is_readable)) return unreadable(id);
-  if (leaf && leaf->record && leaf->record->nonce == record.nonce) {
-    if (const auto ec = release(id)) {
-      return {Outcome::failed, "cannot remove " + at_.leaf(id).native() + ": " + explain(ec) +
-                                   ": the lock may be held by " + id.str()};
-    }
+  if (const auto ec = release(id, record.nonce)) {
+    return {Outcome::failed, "cannot remove " + at_.leaf(id).native() + ": " + explain(ec) +
+                                 ": the lock may be held by " + id.str()};
   }
   tidy();
   return answer;
@@ -596,10 +590,8 @@ Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
   }
   const std::optional<bool> is_that = nonce.empty() ? true : has_nonce(id, nonce);
   if (!is_that) return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
-  if (!contains(names, id) || !*is_that) {
-    return not_locked_by(id);
-  }
-  if (const auto ec = release(id)) {
+  if (!contains(names, id) || !*is_that) return not_locked_by(id);
+  if (const auto ec = release(id, nonce)) {
     return {Outcome::failed, "cannot unlock " + path().native() + ": " + explain(ec)};
   }
   (void)disk_.remove_dir(at_.owner());  // a rival may be in already
@@ -616,10 +608,10 @@ Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
   return {Outcome::released, {}, is_alone, {}, next_after(id, names)};
 }
 
-/// Removes owner/<id>, the one that is there at the first look and no later one of the same id.
-/// "Not there" is a success: either an unlink of ours removed it and its reply was lost, or a
-/// cleaner was quicker.
-std::error_code FastLock::release(const Uid& id) {
+/// Removes owner/<id>, the one with that nonce, or else the one that is there at the first look,
+/// and no later one of the same id. "Not there" is a success: either an unlink of ours removed it
+/// and its reply was lost, or a cleaner was quicker.
+std::error_code FastLock::release(const Uid& id, const std::string& nonce) {
   std::error_code ec;
   std::string first;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
@@ -629,6 +621,9 @@ std::error_code FastLock::release(const Uid& id) {
       const std::string now = mark_of(owner, id);
       if (first.empty()) first = now;
       if (now != first && !now.empty()) return {};  // it went, and its id came again
+      const auto leaf = nonce.empty() ? std::nullopt : read_back(owner, id);
+      if (leaf && !leaf->is_readable) return std::make_error_code(std::errc::io_error);
+      if (leaf && !(leaf->record && leaf->record->nonce == nonce)) return {};
       ec = remove_leaf(owner, id.str());
     }
     if (!ec) return {};

@@ -188,7 +188,7 @@ class FastLock {
   void discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
   void purge(const disk::At& folder, const Uid* likely);
   std::error_code remove_leaf(const disk::Handle& dir, const std::string& name);
-  std::error_code release(const Uid& id);
+  std::error_code release(const Uid& id, const std::string& nonce = {});
   std::string mark_of(const disk::Handle& owner, const Uid& id) const;
   std::optional<bool> has_nonce(const Uid& id, const std::string& nonce) const;
   static Answer held(const Proposal& proposal);

@@ -146,7 +146,7 @@ TEST_CASE("an id that is too long for a ticket is refused, and leaves nothing",
   RwLock lock(crowd.path, self);
   const lock::Answer answer = lock.acquire(Mode::exclusive, Patience::of(5s));
   CHECK(answer.outcome == Outcome::failed);
-  CHECK(answer.why == "cannot get in line: File name too long");
+  CHECK(answer.why == "cannot get in line in " + crowd.path + "/.queue: File name too long");
   CHECK(tree(crowd.path) == before);
 }
 

@@ -234,6 +234,13 @@ void self_goes_on(const LineScenario& scenario, const Scene& scene) {
   expect_cleaned(scenario, scene);
 }
 
+/// The process for which the tool worked gives up what it has, and lives on: that is enough.
+void self_gives_up(const LineScenario& scenario, const Scene& scene) {
+  release_all(scenario, scene, scene.self);
+  if (scene.holder) release_all(scenario, scene, *scene.holder);
+  expect_cleaned(scenario, scene);
+}
+
 /// All are dead: whoever comes next, by whatever tool, has it.
 void next_ones_come(const LineScenario& scenario, const Scene& scene, const Saved& saved) {
   const std::string pid = scene.rival.pid_text();
@@ -419,6 +426,8 @@ class LineWalk {
     others_come(scenario_, scene);
     saved.restore();
     self_goes_on(scenario_, scene);
+    saved.restore();
+    self_gives_up(scenario_, scene);
     scene.self.kill_and_wait();
     if (scene.holder) scene.holder->kill_and_wait();
     next_ones_come(scenario_, scene, saved);
