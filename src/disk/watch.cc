@@ -22,14 +22,16 @@ constexpr std::array<unsigned long, 10> kLocal{
     EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,   TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC,
     F2FS_SUPER_MAGIC, MSDOS_SUPER_MAGIC, kBtrfs,      kZfs,        kBcachefs};
 
-}  // namespace
-
+/// Whether all changes there are made by this host's kernel, which can tell of them. What is not
+/// known is not.
 bool is_local(const Path& path) {
   struct statfs fs {};
   if (statfs(path.c_str(), &fs) != 0) return false;
   const auto type = static_cast<unsigned long>(fs.f_type) & 0xFFFFFFFFUL;
   return std::find(kLocal.begin(), kLocal.end(), type) != kLocal.end();
 }
+
+}  // namespace
 
 void Watch::clear() {
   for (const int watch : watched_) (void)inotify_rm_watch(inotify_.fd(), watch);
@@ -53,10 +55,11 @@ void Watch::on_removal(const Path& file) {
 }
 
 void Watch::add(const Path& path, std::uint32_t events) {
-  if (!inotify_.is_open() && is_local(path)) {
+  const bool can_see = is_local(path);
+  if (can_see && !inotify_.is_open()) {
     inotify_ = Handle(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   }
-  const int watch = inotify_.is_open()
+  const int watch = can_see && inotify_.is_open()
                         ? inotify_add_watch(inotify_.fd(), path.c_str(), events | IN_DONT_FOLLOW)
                         : -1;
   if (watch >= 0) {

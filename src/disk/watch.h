@@ -60,8 +60,4 @@ class Watch {
   bool is_blind_ = false;
 };
 
-/// Whether changes that other hosts make there are unseen by this one's kernel. What is not known
-/// to be local is not.
-bool is_local(const Path& path);
-
 }  // namespace holdfast::disk

@@ -25,3 +25,12 @@ TEST_CASE("the end of a process is told once, however long nobody reaps it", "[d
   CHECK(watch.is_blind());
   CHECK(watch.wait(1ms, -1) == Woken::late);
 }
+
+TEST_CASE("what is on another filesystem than the first is not taken for local", "[disk][watch]") {
+  const TempDir dir;
+  Watch watch;
+  watch.on_removal(dir / ".");
+  if (watch.is_blind()) SKIP_TEST("no local filesystem");
+  watch.on_removal("/proc/self/status");
+  CHECK(watch.is_blind());
+}
