@@ -42,7 +42,12 @@ void Watch::clear() {
 }
 
 void Watch::on_departure(const Path& folder) {
-  add(folder, IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+  const bool is_armed = add(
+      folder, IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+  // of the same filesystem; more than this one event would tell of attempts in vain, ours too
+  if (is_armed && !arm(folder.parent_path() / ".", IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD)) {
+    is_blind_ = true;
+  }
 }
 
 void Watch::on_arrival(const Path& folder) {
@@ -54,19 +59,22 @@ void Watch::on_removal(const Path& file) {
   add(file, IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB);
 }
 
-void Watch::add(const Path& path, std::uint32_t events) {
+bool Watch::add(const Path& path, std::uint32_t events) {
   const bool can_see = is_local(path);
   if (can_see && !inotify_.is_open()) {
     inotify_ = Handle(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   }
-  const int watch = can_see && inotify_.is_open()
+  const bool is_armed = can_see && arm(path, events);
+  if (!is_armed) is_blind_ = true;
+  return is_armed;
+}
+
+bool Watch::arm(const Path& path, std::uint32_t events) {
+  const int watch = inotify_.is_open()
                         ? inotify_add_watch(inotify_.fd(), path.c_str(), events | IN_DONT_FOLLOW)
                         : -1;
-  if (watch >= 0) {
-    watched_.push_back(watch);
-  } else {
-    is_blind_ = true;
-  }
+  if (watch >= 0) watched_.push_back(watch);
+  return watch >= 0;
 }
 
 void Watch::on_exit(pid_t pid) {

@@ -26,7 +26,8 @@ class Watch {
   /// Forgets all that it was to watch, but not whose ends it told.
   void clear();
 
-  /// Names that leave the folder or are replaced in it, and its own end.
+  /// Names that leave the folder or are replaced in it, its own end, and another that takes its
+  /// place: while somebody has a folder open, its end is not told.
   void on_departure(const Path& folder);
 
   /// Names that come into the folder, which may be a link to one.
@@ -50,7 +51,8 @@ class Watch {
   Woken wait(std::chrono::nanoseconds longest, int stop);
 
  private:
-  void add(const Path& path, std::uint32_t events);
+  bool add(const Path& path, std::uint32_t events);
+  bool arm(const Path& path, std::uint32_t events);
   void drain();
 
   Handle inotify_;

@@ -1,5 +1,6 @@
 #include "disk/watch.h"
 
+#include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -10,6 +11,7 @@ using namespace holdfast;
 using namespace holdfast::testing;
 using namespace std::chrono_literals;
 using disk::Watch;
+namespace bfs = boost::filesystem;
 using Woken = Watch::Woken;
 
 TEST_CASE("the end of a process is told once, however long nobody reaps it", "[disk][watch]") {
@@ -33,4 +35,22 @@ TEST_CASE("what is on another filesystem than the first is not taken for local",
   if (watch.is_blind()) SKIP_TEST("no local filesystem");
   watch.on_removal("/proc/self/status");
   CHECK(watch.is_blind());
+}
+
+TEST_CASE("a folder that is replaced while somebody has it open is told of", "[disk][watch]") {
+  const bool is_removed_first = GENERATE(true, false);
+  const TempDir dir;
+  bfs::create_directories(dir / "lock/owner");
+  bfs::create_directories(dir / "lock/build/owner");
+  disk::Handle open;
+  REQUIRE_FALSE(disk::posix().open_dir(disk::Path(dir / "lock/owner"), open));
+  Watch watch;
+  watch.on_departure(dir / "lock/owner");
+  if (watch.is_blind()) SKIP_TEST("no local filesystem");
+  if (is_removed_first) bfs::remove(dir / "lock/owner");
+  bfs::create_directory(dir / "lock/in_use");
+  bfs::remove(dir / "lock/in_use");
+  CHECK(watch.wait(1ms, -1) == Woken::late);
+  bfs::rename(dir / "lock/build/owner", dir / "lock/owner");
+  CHECK(watch.wait(20s, -1) == Woken::changed);
 }
