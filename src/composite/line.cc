@@ -121,8 +121,10 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
                            std::optional<Ticket>& own) {
   const Deadline told(real_clock(), 1s);
   Answer answer{Outcome::contended, {}};
+  std::optional<Ticket> missed;  // listed, and not there
   for (int looks = 0;; ++looks) {
     std::error_code ec;
+    bool is_outdated = false;
     bool is_in_line = own.has_value();
     std::vector<Ticket> before;
     if (own) before = blockers(*own, is_in_line);
@@ -142,19 +144,16 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     if (!before.empty()) {
       goal.yield();
       let_pass(before, *own);
-      watch_processes(before.back());
-      if (remove_dead(before)) continue;
-      watch_.on_removal(tickets_.path(before.back()));  // now: dating it would wake us
-      if (!tickets_.is_there(before.back())) continue;
+      is_outdated = !watch_line(before, missed);
     } else {
       goal.watch(watch_);
       answer = goal.try_once();
       if (answer.outcome != Outcome::contended) break;
-      if (own && goal.has_part() && !blockers(*own, is_in_line).empty()) continue;
+      is_outdated = own && goal.has_part() && !blockers(*own, is_in_line).empty();
     }
-    if (patience.is_over()) break;
+    if (!is_outdated && patience.is_over()) break;
     if (tell_ && told.passed()) std::exchange(tell_, nullptr)();
-    auto longest = std::min(patience.left(), pause(looks));
+    auto longest = is_outdated ? 0ns : std::min(patience.left(), pause(looks));
     if (tell_) longest = std::min(longest, told.left());
     const auto woken = watch_.wait(longest, patience.stop());
     if (woken == disk::Watch::Woken::stopped) {
@@ -163,6 +162,7 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     }
     if (woken == disk::Watch::Woken::late) continue;
     looks = 0;
+    if (is_outdated) continue;
     if (woken == disk::Watch::Woken::changed && before.empty() && !gives_way(mode)) {
       answer = goal.try_once();
       if (answer.outcome != Outcome::contended) break;
@@ -215,6 +215,17 @@ void Line::let_pass(const std::vector<Ticket>& before, Ticket& own) {
   } else {
     watch_.on_unseen();
   }
+}
+
+/// Gets ready to sleep for the last of those before us. False if there is a reason to list anew
+/// first: each can be met only so often.
+bool Line::watch_line(std::vector<Ticket>& before, std::optional<Ticket>& missed) {
+  watch_processes(before.back());
+  if (remove_dead(before)) return false;
+  watch_.on_removal(tickets_.path(before.back()));  // not earlier: to date it would wake us
+  if (tickets_.is_there(before.back())) return true;
+  // a listing that shows it again is an old one, of a network filesystem
+  return std::exchange(missed, before.back()) == before.back();
 }
 
 /// From the one next before us up to one that lives: one look at the line for all of them, or

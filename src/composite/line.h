@@ -95,6 +95,7 @@ class Line {
                              std::optional<lock::Ticket>& own);
   std::vector<lock::Ticket> blockers(const lock::Ticket& own, bool& is_in_line) const;
   void let_pass(const std::vector<lock::Ticket>& before, lock::Ticket& own);
+  bool watch_line(std::vector<lock::Ticket>& before, std::optional<lock::Ticket>& missed);
   bool remove_dead(std::vector<lock::Ticket>& before);
   bool is_dead(const lock::Ticket& ticket);
   bool gives_way(lock::Mode mode) const;

@@ -1,6 +1,9 @@
 /// Those who wait in line for one lock: that each gets its turn, and what they do while they sleep.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
@@ -230,7 +233,7 @@ TEST_CASE("a ticket is asked about when it was left in peace for a grace, or is 
   CHECK((crowd.judge->asked > 0) == is_due);
 }
 
-TEST_CASE("who asks about the one before it sleeps on afterwards", "[composite][line]") {
+TEST_CASE("one that was asked about is left in peace for a grace", "[composite][line]") {
   Crowd crowd;
   crowd.arrive("before", Mode::exclusive, Order::fair);
   const std::string before = (lock::Layout(crowd.path).queue() / "0000000001.w.before").native();
@@ -317,4 +320,27 @@ TEST_CASE("a slot that comes while somebody gets ready to sleep wakes it when it
     CHECK(answer.outcome == Outcome::held);
     if (!was_between) break;
   }
+}
+
+TEST_CASE("an old listing with a ticket that is gone does not keep anybody from giving up",
+          "[composite][line]") {
+  const bool is_stopped = GENERATE(false, true);  // or patience is over
+  Crowd crowd;
+  const std::string gone = crowd.add_ticket(crowd.holder("gone").self);
+  FaultDisk disk;
+  disk.refuse("status " + gone, ENOENT);
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const disk::Handle stop(pipe[0]);
+  {
+    const disk::Handle other(pipe[1]);
+    if (is_stopped) REQUIRE(write(other.fd(), "!", 1) == 1);
+    const Holder self = crowd.holder("self");
+    RwLock lock(crowd.path, self, Order::fair, disk);
+    const auto patience = Patience::of(is_stopped ? 100s : 200ms, stop.fd());
+    CHECK(lock.acquire(Mode::exclusive, patience).outcome == Outcome::contended);
+    CHECK(lock.was_stopped() == is_stopped);
+  }
+  CHECK(disk.was_hit());
+  CHECK(disk.calls() < 500);
 }
