@@ -128,7 +128,10 @@ Ran run_program(const std::vector<std::string>& words, Output output,
   sigemptyset(&reset);
   sigaddset(&reset, SIGPIPE);
   posix_spawnattr_setsigdefault(&attributes, &reset);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  sigset_t none;  // who waits keeps signals away from itself, not from those it starts
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t child = -1;
   const int error = posix_spawnp(&child, argv.front(), &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);

@@ -20,7 +20,7 @@ struct Ran {
 };
 
 /// Runs a program to its end. No shell is involved: a word is one word, whatever is in it. With an
-/// input the program reads that, else what we would.
+/// input the program reads that, else what we would. No signal is blocked for it.
 Ran run_program(const std::vector<std::string>& words, Output output = Output::ours,
                 const std::optional<std::string>& input = std::nullopt);
 

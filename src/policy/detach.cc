@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+
 namespace holdfast::policy {
 namespace {
 
@@ -16,6 +18,12 @@ void drop_streams() {
   syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
 }
 
+void unblock_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace
 
 void run_detached(const std::function<void()>& work) {
@@ -24,6 +32,7 @@ void run_detached(const std::function<void()>& work) {
   if (child != 0) return;
   setsid();
   if (fork() != 0) _exit(0);
+  unblock_signals();
   drop_streams();
   try {
     work();

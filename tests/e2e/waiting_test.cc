@@ -114,6 +114,29 @@ TEST_CASE("a signal ends a multi_lock that gives back and begins anew, and nothi
   CHECK(at.tree("locks") == before);
 }
 
+TEST_CASE("signals that a wait keeps away from itself reach the checker that it runs",
+          "[e2e][wait]") {
+  const auto [tool, action, held] = GENERATE(table<std::string, Words, std::string>({
+      {"rw_lock", {"exclusive", "L"}, "L"},
+      {"fair_lock", {"lock", "L"}, "L"},
+      {"fair_semaphore", {"acquire", "L", "1"}, "L/1"},
+      {"multi_lock", {"acquire", "L"}, "L"},
+  }));
+  CAPTURE(tool);
+  const Session at;
+  at.must(
+      "printf '#!/bin/sh\\ngrep SigBlk /proc/self/status >> blocked\\nexit 1\\n' > judge; "
+      "chmod +x judge");
+  REQUIRE(at.run({"fast_lock", "lock", held, "other"}).code == 0);
+  Words words{tool, "--wait", "1"};
+  if (tool == "multi_lock") words.insert(words.end(), {"--id", "me"});
+  words.emplace_back("./judge");
+  words.insert(words.end(), action.begin(), action.end());
+  if (tool != "multi_lock") words.emplace_back("me");
+  CHECK(at.run(words).code == 1);
+  CHECK_THAT(read_file(at.path("blocked")), Catch::Matches("(SigBlk:\t0+\n)+"));
+}
+
 TEST_CASE("who waits is told once that nobody can tell of a holder", "[e2e][wait]") {
   const auto [tool, action, slot] = GENERATE(table<std::string, Words, std::string>({
       {"rw_lock", {"shared", "L"}, ""},

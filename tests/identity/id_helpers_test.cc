@@ -105,6 +105,20 @@ TEST_CASE("a parent that ignores its children does not hide what a helper says",
   CHECK(after == SIG_IGN);
 }
 
+TEST_CASE("a program can be interrupted by signals that its parent keeps away from itself",
+          "[identity][helper]") {
+  sigset_t kept_away;
+  sigemptyset(&kept_away);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&kept_away, signal);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &kept_away, &before);
+  const Ran ran = run_program({"/bin/grep", "SigBlk", "/proc/self/status"}, Output::captured);
+  sigset_t after;
+  pthread_sigmask(SIG_SETMASK, &before, &after);
+  CHECK(ran.output == "SigBlk:\t0000000000000000");
+  CHECK(sigismember(&after, SIGINT) == 1);
+}
+
 TEST_CASE("a program that is fed is not waited for longer than it runs", "[identity][helper]") {
   const auto output = GENERATE(Output::captured, Output::to_stderr);
   const auto [script, input] = GENERATE(table<std::string, std::string>({

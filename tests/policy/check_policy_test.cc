@@ -6,11 +6,13 @@
 #include <atomic>
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <thread>
 
 #include "identity/command_id.h"
 #include "identity/local_id.h"
 #include "oracle.h"
+#include "policy/detach.h"
 #include "support/fault_disk.h"
 #include "support/lock_dir.h"
 #include "support/process.h"
@@ -246,4 +248,22 @@ TEST_CASE("cleaning with a dear checker does not keep the caller", "[policy]") {
   CHECK(bfs::exists(path + "/build/dead"));
   write_file(go, "go\n");
   CHECK(eventually([&] { return !bfs::exists(path); }));
+}
+
+TEST_CASE("who works detached can be ended by signals that its parent keeps away from itself",
+          "[policy]") {
+  const TempDir dir;
+  sigset_t kept_away;
+  sigemptyset(&kept_away);
+  sigaddset(&kept_away, SIGTERM);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &kept_away, &before);
+  run_detached([&] {
+    sigset_t there;
+    pthread_sigmask(SIG_BLOCK, nullptr, &there);
+    write_file(dir / "said", sigismember(&there, SIGTERM) == 0 ? "ends" : "goes on");
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  REQUIRE(eventually([&] { return !read_file(dir / "said").empty(); }));
+  CHECK(read_file(dir / "said") == "ends");
 }
