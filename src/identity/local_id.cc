@@ -136,6 +136,8 @@ Verdict LocalId::check(const Uid& uid, const std::optional<Record>& record) cons
   const bool is_usable_record = record && record->names_process() && id && record->pid == id->pid;
   if (!is_usable_record && !local) {
     if (is_of_other_kind(uid.str())) return {Life::unknown, "an id of another kind"};
+    // with a record of ours it is somebody's own id, which only his own checker knows
+    if (record && record->pid == 0) return {Life::unknown, "an id that is no uid"};
     return {Life::dead, "malformed"};
   }
   std::string why;

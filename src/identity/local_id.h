@@ -25,7 +25,8 @@ bool ends_processes(int signal);
 ///
 /// A verdict comes from the ladder in ladder.h. Beyond it, a process of an inner pid namespace that
 /// is found from here is alive, an id of another kind (four fields or more) is unknown unless its
-/// record is of this boot, and what is no id at all is dead, as the shell has it.
+/// record is of this boot, and what is no uid at all is unknown if it has a record without a pid:
+/// somebody locked with an id of his own. Without one it is dead, as the shell has it.
 ///
 /// A pid that exists but hides from us is alive. A zombie without a living thread is dead. Without
 /// a procfs of our own pid namespace all are unknown.

@@ -327,6 +327,26 @@ TEST_CASE("adversarial 7: ids of any look wait and hold with a checker of the us
   CHECK_FALSE(boost::filesystem::exists(at.path("L")));
 }
 
+TEST_CASE("a holder with an id of its own keeps its lock from those without its checker",
+          "[e2e][rw]") {
+  const auto [take, tool, action] = GENERATE(table<std::string, std::string, std::string>({
+      {"rw_lock false exclusive L job-17", "rw_lock", "exclusive"},
+      {"rw_lock false shared L job-17", "rw_lock", "exclusive"},
+      {"fast_lock lock L job-17", "fair_lock", "lock"},
+      {"check_lock false lock L job-17", "lock_local", "lock"},
+  }));
+  CAPTURE(take, tool);
+  const Session at;
+  const Process self(kSleeper);
+  at.must(take);
+  const Tree before = at.tree();
+  const Result refused = at.run({tool, action, "L", self.pid_text()});
+  CHECK(refused.code == 1);
+  CHECK_THAT(refused.err, Catch::Contains("job-17"));
+  CHECK(at.tree() == before);
+  CHECK(at.run({"check_lock", "true", "lock", "L", "job-18"}).code == 0);
+}
+
 TEST_CASE("the status of locks is told as lines and as both documents", "[e2e][rw]") {
   const Session at;
   const Process a(kSleeper), b(kSleeper);

@@ -180,6 +180,17 @@ TEST_CASE("a malformed id is dead as the shell has it", "[identity]") {
   CHECK_FALSE(LocalId::pid_of(Uid::found(text)).has_value());
 }
 
+TEST_CASE("somebody's own id with a record is not ours to call dead", "[identity]") {
+  const std::string text = GENERATE(as<std::string>(), "job-17", "1:2", "some words", "7");
+  CAPTURE(text);
+  const Uid id = Uid::found(text);
+  const Record of_somebody = real_ids().record_of_caller();
+  CHECK(real_ids().check(id, of_somebody).life == Life::unknown);
+  Record of_process = of_somebody;
+  of_process.pid = 7;  // not what his id says: a record that proves nothing
+  CHECK(real_ids().check(id, of_process).life == Life::dead);
+}
+
 TEST_CASE("an id of another kind is not ours to call dead", "[identity][H12]") {
   const auto [text, is_well_formed] = GENERATE(table<std::string, bool>({
       {"build7.example.org:1:2:3", true},
