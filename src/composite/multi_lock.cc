@@ -35,6 +35,17 @@ std::chrono::nanoseconds some_while() {
   return std::chrono::milliseconds(std::uniform_int_distribution<int>(10, 500)(random));
 }
 
+/// Where a lock really is: `path`, or what it leads to as a link.
+std::error_code follow_links(disk::Disk& disk, disk::Path& path) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  for (int links = 0; links <= kMostLinks; ++links) {
+    std::string target;
+    if (disk.read_link(path, target)) return {};  // no link, or nothing there yet
+    path = lock::Layout(target.starts_with('/') ? target : path.parent_path() / target).lock();
+  }
+  return std::make_error_code(std::errc::too_many_symbolic_link_levels);
+}
+
 }  // namespace
 
 MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Disk& disk)
@@ -42,11 +53,14 @@ MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Di
   std::vector<Place> places;
   places.reserve(wants.size());
   for (const Want& want : wants) {
-    const disk::Path lock = lock::Layout(want.path).lock();
-    const disk::Path folder = lock.has_parent_path() ? lock.parent_path() : disk::Path(".");
+    disk::Path lock = lock::Layout(want.path).lock();
     disk::Status status;
-    if (const auto ec = disk_.status(folder / ".", status)) {
-      missing_ = {Outcome::failed, "cannot look into " + folder.native() + ": " + ec.message()};
+    std::error_code ec = follow_links(disk_, lock);
+    const disk::Path folder = lock.has_parent_path() ? lock.parent_path() : disk::Path(".");
+    const disk::Path& looked_at = ec ? lock : folder;
+    if (!ec) ec = disk_.status(folder / ".", status);
+    if (ec) {
+      missing_ = {Outcome::failed, "cannot look into " + looked_at.native() + ": " + ec.message()};
       at_ = want.path;
       return;
     }
@@ -54,13 +68,15 @@ MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Di
   }
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.key() < b.key(); });
-  for (Place& place : places) {
-    const bool is_same = !wants_.empty() && (&place)[-1].key() == place.key();
+  const Place* last = nullptr;
+  for (const Place& place : places) {
+    const bool is_same = last && last->key() == place.key();
+    last = &place;
     if (!is_same) {
-      wants_.push_back(std::move(place.want));
-      continue;
+      wants_.push_back(place.want);
+    } else if (place.want.mode == Mode::exclusive) {
+      wants_.back().mode = Mode::exclusive;
     }
-    if (place.want.mode == Mode::exclusive) wants_.back().mode = Mode::exclusive;
   }
 }
 

@@ -25,7 +25,7 @@ struct Want {
 ///
 /// Decides:  nothing; each is an RwLock with its line.
 /// Order:    by the number of the folder that a lock is in, then its name: those are the same on
-///           every host of a server, whatever the path that leads there. All who take them in this
+///           every host of a server, whatever path or link leads there. All who take them in this
 ///           order cannot wait for each other in a circle. (Twins on two filesystems, with equal
 ///           numbers and names, come in an order of this host.) A lock that is named twice is taken
 ///           once, alone if one of the two says so.

@@ -59,6 +59,47 @@ TEST_CASE("a lock that is named twice is taken once, alone if one says so", "[e2
   CHECK(at.run(on_behalf(a, {"release", "folder/x", "./folder/x", "y"})) == kSilentYes);
 }
 
+TEST_CASE("a lock and a link to it are one lock", "[e2e][multi]") {
+  const Session at;
+  const Process a(kSleeper);
+  at.must(
+      "mkdir -p d/real far; ln -s real d/alias; ln -s ../d/alias/ far/link; "
+      "ln -s \"$PWD/far/link\" whole");
+  CHECK(at.run(on_behalf(a, {"--nowait", "acquire", "s:d/alias", "d/real", "s:far/link",
+                             "s:whole"})) == kSilentYes);
+  CHECK(at.run({"multi_lock", "owners", "d/real"}).out == "X " + uid_of(at, a) + " d/real\n");
+  CHECK(at.run(on_behalf(a, {"release", "far/link", "d/real", "d/alias"})) == kSilentYes);
+}
+
+TEST_CASE("a lock has its place in the order by whatever link it is named", "[e2e][multi]") {
+  const auto [first, link] = GENERATE(table<std::string, std::string>({
+      {"a", "z"},  // the link comes behind `m`, what it leads to before it
+      {"a", "a"},
+  }));
+  CAPTURE(link);
+  const Session at;
+  const Process self(kSleeper), other(kSleeper);
+  at.must("mkdir -p d/a; [ " + link + " = a ] || ln -s a d/" + link);
+  REQUIRE(at.run({"rw_lock", "exclusive", "d/m", other.pid_text()}) == kSilentYes);
+  RunOptions here;
+  here.cwd = at.path("");
+  Process waiter(on_behalf(self, {"acquire", "d/m", "d/" + link}), here);
+  CHECK(eventually([&] {
+    return at.run({"rw_lock", "owners", "d/" + first}).out == "X " + uid_of(at, self) + "\n";
+  }));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == 128 + SIGTERM);
+}
+
+TEST_CASE("a link that leads to itself is told", "[e2e][multi]") {
+  const Session at;
+  const Process a(kSleeper);
+  at.must("ln -s round round");
+  const Result refused = at.run(on_behalf(a, {"--nowait", "acquire", "round"}));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Catch::Contains("round") && Catch::Contains("symbolic links"));
+}
+
 TEST_CASE("five parties with orders of their own all get through", "[e2e][multi]") {
   const Session at;
   const Result told = at.shell(R"sh(
