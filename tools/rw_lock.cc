@@ -130,16 +130,28 @@ Exit clean(cli::Call& call) {
   return RwLock(call.word(0), judge).clean(call.options.age) ? LineExit::ok : LineExit::refused;
 }
 
+/// A lock that is held, and no folder of locks among which one is called `owner`: that one has
+/// parts of its own.
+bool is_held(const disk::Path& folder) {
+  std::vector<disk::Entry> leaves;
+  if (disk::posix().list_kinds(lock::Layout(folder).owner(), leaves)) return false;
+  return !leaves.empty() && std::none_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
+    return leaf.kind == disk::Kind::dir && lock::Layout::is_part(leaf.name);
+  });
+}
+
 /// The lock itself, or all locks in that folder.
 std::vector<disk::Path> locks_in(const disk::Path& folder) {
   std::vector<disk::Entry> entries;
   if (const auto ec = disk::posix().list_kinds(folder / ".", entries)) {
     throw std::system_error(ec, "cannot look into " + folder.native());
   }
+  if (is_held(folder)) return {folder};
   std::vector<disk::Path> locks;
   for (const disk::Entry& entry : entries) {
-    if (lock::Layout::is_part(entry.name)) return {folder};
-    if (entry.kind == disk::Kind::dir) locks.push_back(folder / entry.name);
+    const disk::Path path = folder / entry.name;
+    const bool is_rest = path == lock::Layout(folder).upgrade();  // of a free lock
+    if (entry.kind == disk::Kind::dir && !is_rest) locks.push_back(path);
   }
   std::sort(locks.begin(), locks.end());
   return locks;

@@ -72,7 +72,7 @@ class Layout {
 
   /// A name that only stands in a lock directory.
   static bool is_part(const std::string& name) {
-    return name == kOwner || name == kBuild || name == kInUse || name == kQueue;
+    return name == kOwner || name == kBuild || name == kInUse || name == kUpgrade || name == kQueue;
   }
   static bool is_gone(const std::string& name) { return name.starts_with(kGone); }
   /// What an NFS client leaves in place of an unlinked open file.

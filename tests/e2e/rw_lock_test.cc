@@ -371,6 +371,25 @@ TEST_CASE("the status of locks is told as lines and as both documents", "[e2e][r
   CHECK(at.run({"rw_lock", "status", "nowhere"}).code == 2);
 }
 
+TEST_CASE("no name of a lock hides the others from the status of their folder", "[e2e][rw]") {
+  const std::string name = GENERATE("build", "owner", "in_use");
+  const std::string action = GENERATE("exclusive", "shared");
+  CAPTURE(name, action);
+  const Session at;
+  const Process a(kSleeper), b(kSleeper);
+  REQUIRE(at.run({"rw_lock", action, "data/" + name, a.pid_text()}) == kSilentYes);
+  REQUIRE(at.run({"rw_lock", action, "data/7003", b.pid_text()}) == kSilentYes);
+  const std::string word = action == "shared" ? " SHARED " : " EXCLUSIVE ";
+  const std::string one = name + word + uid_of(at, a);
+  CHECK_THAT(at.run({"rw_lock", "status", "data"}).out,
+             Catch::StartsWith("7003" + word + uid_of(at, b)) && Catch::Contains("\n" + one));
+  CHECK_THAT(at.run({"rw_lock", "status", "data/" + name}).out, Catch::StartsWith(one));
+  // free, it hides nothing either
+  at.must("rm -r data/" + name + "/*; mkdir -p data/.upgrade/owner; touch data/.upgrade/owner/x");
+  CHECK_THAT(at.run({"rw_lock", "--json", "status", "data"}).out,
+             Catch::Contains("\"lockCount\":1") && Catch::Contains("\"7003\""));
+}
+
 TEST_CASE("wrong words are refused with 10 and nothing is left", "[e2e][rw]") {
   const Session at;
   const Process a(kSleeper);
