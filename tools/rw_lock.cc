@@ -164,6 +164,8 @@ std::optional<composite::LockStatus> status_of(const disk::Path& path) {
     status.holders.push_back(leaf.id.str() + (leaf.record ? ", " + describe(*leaf.record) : ""));
     ++status.count;
   }
+  // who upgrades already has the leaf of one that is alone, beside those that it waits for
+  if (status.count > 1) status.mode = Mode::shared;
   return status.count > 0 ? std::optional(std::move(status)) : std::nullopt;
 }
 

@@ -390,6 +390,20 @@ TEST_CASE("no name of a lock hides the others from the status of their folder", 
              Catch::Contains("\"lockCount\":1") && Catch::Contains("\"7003\""));
 }
 
+TEST_CASE("a lock of which several have a hold is shared in its status", "[e2e][rw]") {
+  const Session at;
+  const Process self(kSleeper), other(kSleeper);
+  REQUIRE(at.run({"rw_lock", "shared", "7003", self.pid_text()}) == kSilentYes);
+  REQUIRE(at.run({"rw_lock", "shared", "7003", other.pid_text()}) == kSilentYes);
+  const Process upgrading({"rw_lock", "--wait", "60", "upgrade", "7003", self.pid_text()},
+                          Waiting::in(at));
+  REQUIRE(eventually([&] {
+    return at.run({"rw_lock", "owners", "7003"}).out.find("X ") != std::string::npos;
+  }));
+  CHECK_THAT(at.run({"rw_lock", "--ids-json", "status", "7003"}).out,
+             Catch::Contains("{\"id\":7003,\"type\":\"SHARED\",\"count\":2}"));
+}
+
 TEST_CASE("wrong words are refused with 10 and nothing is left", "[e2e][rw]") {
   const Session at;
   const Process a(kSleeper);
