@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "base/text.h"
 #include "common/checkers.h"
 #include "common/party.h"
 #include "common/report.h"
@@ -178,16 +177,7 @@ class Site {
 };
 
 std::uint32_t max_given(const cli::Call& call) {
-  const auto number = to_number(call.word(1));
-  if (!number) {
-    throw cli::UsageError("max is a number from 0 to " + std::to_string(Semaphore::kLargestMax) +
-                          ", not '" + call.word(1) + "'");
-  }
-  if (*number > Semaphore::kLargestMax) {
-    throw cli::UsageError("max is at most " + std::to_string(Semaphore::kLargestMax) + ", not " +
-                          call.word(1));
-  }
-  return static_cast<std::uint32_t>(*number);
+  return to_count("max", call.word(1), 0);
 }
 
 /// Of a refusal to a person: who is in, as far as they fit on a screen.

@@ -12,8 +12,8 @@ namespace holdfast::composite {
 /// fast_lock, unlock, is_mine and owner. Its exit status speaks as that of a lock tool does: 0 is
 /// done, 1 to 9 is not now, 10 and up is stop. What it says goes where our words go.
 ///
-/// The status of its unlock is not believed (of some lockers it is 1 in any case): what is_mine
-/// says afterwards is.
+/// An unlock that says no is not believed (of some lockers it is 1 in any case): what is_mine says
+/// afterwards is.
 class CommandSlots final : public SlotLocker {
  public:
   CommandSlots(std::vector<std::string> words, std::optional<std::string> id)
