@@ -2,6 +2,7 @@
 
 #include "common/party.h"
 #include "common/report.h"
+#include "disk/watch.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -51,6 +52,7 @@ Exit acquire(cli::Call& call) {
     if (is_held) (void)semaphore.release();
     interrupts.die();
   }
+  disk::Watch::close_behind();
   return is_held ? Exit(LineExit::ok) : report_refusal(call, answer, max);
 }
 

@@ -5,6 +5,7 @@
 #include "common/party.h"
 #include "common/report.h"
 #include "disk/disk.h"
+#include "disk/watch.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -59,6 +60,7 @@ Exit acquire(cli::Call& call) {
     call.log.warn("{} is refused, and nothing was taken", locks.at().native());
   }
   const lock::FastLock lock(disk::posix(), locks.at());
+  disk::Watch::close_behind();
   return report_hold(call, lock, holder->self.uid, answer);
 }
 

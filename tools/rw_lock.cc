@@ -6,6 +6,7 @@
 #include "common/report.h"
 #include "composite/status.h"
 #include "disk/disk.h"
+#include "disk/watch.h"
 #include "lock/tickets.h"
 #include "tools.h"
 
@@ -38,6 +39,7 @@ Exit wait_for(cli::Call& call, bool is_seen, const Act& act, const TakeBack& tak
     if (answer.outcome == Outcome::held) (void)take_back(lock);
     interrupts.die();
   }
+  disk::Watch::close_behind();
   return report_hold(call, lock.fast(), holder->self.uid, answer);
 }
 

@@ -23,6 +23,11 @@ class Watch {
  public:
   enum class Woken { changed, ended, late, stopped };
 
+  Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() { clear(); }
+
   /// Forgets all that it was to watch, but not whose ends it told.
   void clear();
 
@@ -50,12 +55,16 @@ class Watch {
   /// -1.
   Woken wait(std::chrono::nanoseconds longest, int stop);
 
+  /// For a program that is about to end and was waited for: the kernel takes some ten milliseconds
+  /// to close what told of changes, and the end of the program waits for it. Here an orphan does,
+  /// which has nothing else open and ends by itself.
+  static void close_behind();
+
  private:
   bool add(const Path& path, std::uint32_t events);
   bool arm(const Path& path, std::uint32_t events);
   void drain();
 
-  Handle inotify_;
   std::vector<int> watched_;
   std::vector<std::pair<pid_t, Handle>> processes_;
   std::vector<pid_t> ended_;

@@ -303,9 +303,10 @@ TEST_CASE("a slot that comes while somebody gets ready to sleep wakes it when it
       if (!is_asleep) taken = barged.slots().acquire(2, Semaphore::Again::allowed);
     });
     lock::Answer answer{Outcome::failed, {}};
+    const auto begin = std::chrono::steady_clock::now();
     {
       const std::jthread thread(
-          [&] { answer = FairSemaphore(path, self, outer).acquire(2, 1, Patience::of(10s)); });
+          [&] { answer = FairSemaphore(path, self, outer).acquire(2, 1, Patience::of(25s)); });
       int calls = 0;
       int same = 0;
       REQUIRE(eventually([&] {
@@ -318,6 +319,7 @@ TEST_CASE("a slot that comes while somebody gets ready to sleep wakes it when it
     }
     INFO("before " << inner.last_hit() << " and " << outer.last_hit());
     CHECK(answer.outcome == Outcome::held);
+    CHECK(std::chrono::steady_clock::now() - begin < 20s);  // its last look is when patience ends
     if (!was_between) break;
   }
 }

@@ -1,9 +1,15 @@
 #include "disk/watch.h"
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <thread>
 
+#include "base/clock.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
 
@@ -53,4 +59,27 @@ TEST_CASE("a folder that is replaced while somebody has it open is told of", "[d
   CHECK(watch.wait(1ms, -1) == Woken::late);
   bfs::rename(dir / "lock/build/owner", dir / "lock/owner");
   CHECK(watch.wait(20s, -1) == Woken::changed);
+}
+
+TEST_CASE("who closes its watches behind it leaves no process for long", "[disk][watch]") {
+  const TempDir dir;
+  REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  const pid_t program = fork();
+  if (program == 0) {
+    {
+      Watch watch;
+      watch.on_removal(dir / ".");
+    }
+    Watch::close_behind();
+    _exit(0);
+  }
+  int status = -1;
+  REQUIRE(waitpid(program, &status, 0) == program);
+  CHECK(status == 0);
+  const Deadline deadline(real_clock(), 20s);
+  while (waitpid(-1, nullptr, __WALL | WNOHANG) != -1 && !deadline.passed()) {
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK_FALSE(deadline.passed());  // nobody is left to wait for
+  REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 0) == 0);
 }
