@@ -13,18 +13,13 @@
 
 #include "race/mounts.h"
 #include "support/process.h"
+#include "support/race_length.h"
 #include "support/temp_dir.h"
 
 using namespace holdfast::testing;
 namespace bfs = boost::filesystem;
 
 namespace {
-
-/// HOLDFAST_RACE_SECONDS, or a minute.
-std::chrono::seconds length() {
-  const char* given = std::getenv("HOLDFAST_RACE_SECONDS");
-  return std::chrono::seconds(given ? std::atol(given) : 60);
-}
 
 /// Of the original lockers, if there is a checkout.
 std::string shell_locker() {
@@ -77,7 +72,7 @@ TEST_CASE(
   std::mt19937 random(std::random_device{}());
   std::vector<std::unique_ptr<Process>> users;
   for (const char role : roles) users.push_back(crowd.begin(role, "1000000"));
-  const auto end = std::chrono::steady_clock::now() + length();
+  const auto end = std::chrono::steady_clock::now() + race_length();
   int kills = 0;
   while (std::chrono::steady_clock::now() < end && !crowd.is_broken()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10 + random() % 60));
