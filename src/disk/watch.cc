@@ -2,7 +2,6 @@
 
 #include <linux/magic.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -52,24 +51,6 @@ class Inotify {
 };
 
 thread_local Inotify inotify;
-
-struct Orphan {
-  pid_t parent;
-  unsigned kept;  ///< the one descriptor that it keeps open
-};
-
-/// What close_behind() starts.
-__attribute__((no_sanitize("address", "thread", "undefined"))) int outlive(void* orphan) {
-  const auto& self = *static_cast<const Orphan*>(orphan);
-  (void)syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  (void)syscall(SYS_close_range, self.kept + 1, ~0U, 0);
-  if (self.kept > 0) (void)syscall(SYS_close_range, 0, self.kept - 1, 0);
-  const timespec longest{0, 50'000'000};  // for a host on which the signal does not come
-  while (syscall(SYS_getppid) == self.parent) {
-    (void)syscall(SYS_ppoll, nullptr, 0, &longest, nullptr, 0);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -151,12 +132,16 @@ Watch::Woken Watch::wait(std::chrono::nanoseconds longest, int stop) {
 
 void Watch::close_behind() {
   if (!inotify.is_open()) return;
-  // Shares our memory, which is quicker than a copy, so it makes system calls and no more; but not
-  // our descriptors. It ends with us. If there can be none, we wait ourselves.
-  alignas(16) static std::array<char, 8192> stack;
-  static Orphan orphan;
-  orphan = {getpid(), static_cast<unsigned>(inotify.fd())};
-  (void)clone(outlive, stack.data() + stack.size(), CLONE_VM, &orphan);
+  const pid_t parent = getpid();
+  const auto kept = static_cast<unsigned>(inotify.fd());
+  // A fork whose end is told to nobody and that runs nobody's handlers. Without it we wait.
+  if (syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr) != 0) return;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  (void)close_range(kept + 1, ~0U, 0);
+  if (kept > 0) (void)close_range(0, kept - 1, 0);
+  const timespec longest{0, 50'000'000};  // where that signal does not come
+  while (getppid() == parent) (void)ppoll(nullptr, 0, &longest, nullptr);
+  _exit(0);
 }
 
 }  // namespace holdfast::disk
