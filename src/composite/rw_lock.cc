@@ -101,7 +101,7 @@ Answer RwLock::upgrade(const Patience& patience) {
     return {Outcome::already_mine,
             lock_.path().native() + " is held by " + own->id.str() + " alone"};
   }
-  const Answer first = take_right();
+  Answer first = take_right();
   if (first.outcome != Outcome::held) return first;
   Answer answer = wait_to_be_alone(own->id, patience);
   const bool is_unchanged =
@@ -144,7 +144,7 @@ void RwLock::give_up_right() {
 
 /// Shared from now on, or as before a no: a disk that refuses is asked once more.
 Answer RwLock::take_back(const Uid& id) {
-  const Answer answer = lock_.downgrade(id, holder_.self.record);
+  Answer answer = lock_.downgrade(id, holder_.self.record);
   return answer.outcome == Outcome::failed ? lock_.downgrade(id, holder_.self.record) : answer;
 }
 
@@ -169,10 +169,10 @@ Answer RwLock::downgrade() {
   const auto mode = lock_.mode(own->id, ec);
   if (ec) return not_held(ec);
   if (mode == Mode::shared) {  // of an upgrade that was killed
-    const Answer first = take_right();
+    Answer first = take_right();
     if (first.outcome != Outcome::held) return first;
   }
-  const Answer answer = take_back(own->id);
+  Answer answer = take_back(own->id);
   if (answer.outcome != Outcome::failed) give_up_right();
   return answer;
 }

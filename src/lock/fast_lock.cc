@@ -195,7 +195,7 @@ Answer FastLock::join(const Uid& id, const Record& record, bool& again) {
   }
   // only advice, but it keeps our leaf from the side of an exclusive one, where a shell holder that
   // asks "is it mine" would stumble over it
-  const Answer is_held{Outcome::already_mine, path().native() + " already locked by " + id.str()};
+  Answer is_held{Outcome::already_mine, path().native() + " already locked by " + id.str()};
   for (const disk::Entry& leaf : leaves) {
     if (leaf.name == id.str()) return is_held;
   }
