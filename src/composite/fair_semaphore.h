@@ -24,7 +24,8 @@ namespace holdfast::composite {
 ///           after each round in vain it looks again, and gives all back if another is before it.
 ///           Giving up returns all slots before the ticket goes.
 /// Others:   callers of Semaphore know no line; they may take a slot before everybody.
-/// Killed:   as Semaphore and Line; slots that were taken so far are of a dead process.
+/// Killed:   as Semaphore and Line; slots that were taken so far are held by `self`, which may live
+///           on if another process waited for it: release() gives them back.
 /// Threads:  one FairSemaphore per thread.
 class FairSemaphore {
  public:

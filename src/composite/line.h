@@ -58,13 +58,12 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 ///           a part of its goal looks before it sleeps, too. What cannot be watched (a network
 ///           filesystem, a process of another host) is looked at from time to time, the less often
 ///           the longer nothing happens.
-/// Circles:  everybody waits for smaller tickets only, so none can close, whatever the order of
-/// each.
+/// Circles:  everybody waits for smaller tickets only, so none can close, whatever order each has.
 ///           Who prefers writers and finds only later ones gives up its place and goes behind them.
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
 ///           waits or the one that is to hold is dead; of a ticket that cannot be read, only the
-///           latter, which its name tells. Dear checks: only of a ticket that nobody
-///           touched for a grace, by the clock of the filesystem; with a grace of 0, at each look.
+///           latter, which its name tells. Dear checks: only of a ticket that nobody touched for a
+///           grace, by the clock of the filesystem; with a grace of 0, at each look.
 /// Killed:   leaves a ticket of a dead process.
 class Line {
  public:

@@ -34,8 +34,9 @@ class RwLock {
   /// held, already_mine, failed; contended: patience is over, or was_stopped().
   lock::Answer acquire(lock::Mode mode, const Patience& patience);
 
-  /// As FastLock::upgrade, with patience. Refused, the hold is shared as before. deadlock: another
-  /// one that shares it upgrades already; each would wait for the other for ever.
+  /// As FastLock::upgrade, with patience. Refused, the hold is as before. deadlock: another one
+  /// that shares it upgrades already, or another task of this id; each would wait for the other for
+  /// ever.
   lock::Answer upgrade(const Patience& patience);
   lock::Answer downgrade();
   lock::Answer unlock();

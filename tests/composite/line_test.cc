@@ -1,5 +1,7 @@
 /// Long lines: their order, and what a waiter costs while it sleeps and when its turn comes.
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/filesystem.hpp>
@@ -294,6 +296,15 @@ TEST_CASE("whatever comes out of a goal, no ticket is left and all is given back
   CHECK_FALSE(bfs::exists(dir / "lock"));
 }
 
+namespace {
+
+/// Whether the process is in the call that waiters sleep in.
+bool is_polling(const std::string& pid) {
+  return read_file("/proc/" + pid + "/syscall").starts_with(std::to_string(SYS_ppoll) + " ");
+}
+
+}  // namespace
+
 TEST_CASE("a waiter that sleeps makes at most one system call a second", "[composite][line]") {
   if (kIsSanitized) SKIP_TEST("a sanitizer makes calls of its own");
   if (!has_program("strace")) SKIP_TEST("no strace");
@@ -314,8 +325,8 @@ TEST_CASE("a waiter that sleeps makes at most one system call a second", "[compo
   REQUIRE(eventually([&] { return are_in_line(1); }));
   const Process second(wait_as(two));
   REQUIRE(eventually([&] { return are_in_line(2); }));
-  std::this_thread::sleep_for(1500ms);  // it says once, after a second, for whom it waits
   for (const Process* waiter : {&first, &second}) {
+    REQUIRE(eventually([&] { return is_polling(waiter->pid_text()); }));
     const std::string trace = dir / ("trace." + waiter->pid_text());
     const auto traced = run({"timeout", "--signal=INT", std::to_string(kSeconds), "strace", "-f",
                              "-o", trace, "-p", waiter->pid_text()});
