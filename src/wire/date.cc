@@ -1,0 +1,100 @@
+#include "wire/date.h"
+
+#include <array>
+
+#include "base/text.h"
+
+namespace holdfast::wire {
+namespace {
+
+using namespace std::chrono;
+
+constexpr std::array<std::string_view, 7> kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+constexpr std::array<std::string_view, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
+void put_two(std::string& out, unsigned number) {
+  out += static_cast<char>('0' + number / 10 % 10);
+  out += static_cast<char>('0' + number % 10);
+}
+
+std::optional<unsigned> to_month(std::string_view word) {
+  for (unsigned i = 0; i < kMonths.size(); ++i) {
+    if (kMonths[i] == word) return i + 1;
+  }
+  return std::nullopt;
+}
+
+/// "00:01:56", seconds may be missing.
+std::optional<seconds> to_time_of_day(std::string_view text) {
+  const auto parts = split(text, ":", false);
+  if (parts.size() != 2 && parts.size() != 3) return std::nullopt;
+  std::array<std::uint64_t, 3> values{};
+  constexpr std::array<std::uint64_t, 3> kEnds{24, 60, 61};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto value = to_number(parts[i]);
+    if (parts[i].size() != 2 || !value || *value >= kEnds.at(i)) return std::nullopt;
+    values.at(i) = *value;
+  }
+  return hours(values[0]) + minutes(values[1]) + seconds(values[2]);
+}
+
+/// "+0100", "-0000", "GMT".
+std::optional<seconds> to_zone(std::string_view text) {
+  if (text == "GMT" || text == "UT" || text == "UTC" || text == "Z") return seconds(0);
+  if (text.size() != 5 || (text[0] != '+' && text[0] != '-')) return std::nullopt;
+  const auto digits = to_number(text.substr(1));
+  if (!digits || *digits % 100 >= 60) return std::nullopt;
+  const seconds offset = hours(*digits / 100) + minutes(*digits % 100);
+  return text[0] == '-' ? -offset : offset;
+}
+
+}  // namespace
+
+void put_date(std::string& out, microseconds since_epoch) {
+  const sys_seconds when{floor<seconds>(since_epoch)};
+  const sys_days day = floor<days>(when);
+  const year_month_day date{day};
+  const hh_mm_ss time{when - day};
+  out += kDays.at(weekday(day).c_encoding());
+  out += ", ";
+  put_two(out, unsigned{date.day()});
+  out += ' ';
+  out += kMonths.at(unsigned{date.month()} - 1);
+  out += ' ';
+  out += std::to_string(int{date.year()});
+  out += ' ';
+  put_two(out, static_cast<unsigned>(time.hours().count()));
+  out += ':';
+  put_two(out, static_cast<unsigned>(time.minutes().count()));
+  out += ':';
+  put_two(out, static_cast<unsigned>(time.seconds().count()));
+  out += " -0000";
+}
+
+std::string to_date(microseconds since_epoch) {
+  std::string text;
+  put_date(text, since_epoch);
+  return text;
+}
+
+std::optional<microseconds> parse_date(std::string_view text) {
+  auto words = split(text, " \t", true);
+  if (words.size() == 6 && words[0].size() == 4 && words[0].back() == ',') {
+    words.erase(words.begin());
+  }
+  if (words.size() != 5) return std::nullopt;
+  const auto day_number = to_number(words[0]);
+  const auto month_number = to_month(words[1]);
+  const auto year_number = to_number(words[2]);
+  const auto time = to_time_of_day(words[3]);
+  const auto zone = to_zone(words[4]);
+  if (!day_number || !month_number || !year_number || !time || !zone) return std::nullopt;
+  if (*day_number > 31 || words[2].size() != 4) return std::nullopt;
+  const year_month_day date{year(static_cast<int>(*year_number)), month(*month_number),
+                            day(static_cast<unsigned>(*day_number))};
+  if (!date.ok()) return std::nullopt;
+  return sys_days(date).time_since_epoch() + *time - *zone;
+}
+
+}  // namespace holdfast::wire
