@@ -26,6 +26,8 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(libssh 0.10 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(SQLite3 3.40 REQUIRED)
 
 include(GNUInstallDirs)
 

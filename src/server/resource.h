@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -40,8 +41,13 @@ class Resource {
   explicit Resource(std::uint64_t fence, Micros grant_grace = {})
       : fence_(fence), grant_grace_(grant_grace) {}
 
+  void set_grant_grace(Micros grace) { grant_grace_ = grace; }
+
   /// Takes in a live claim as it was stored; in the order of ids.
   void restore(Claim& claim);
+
+  /// There was a claim with this fence, which may have ended since.
+  void raise_fence(std::uint64_t fence) { fence_ = std::max(fence_, fence); }
 
   /// What is due at `now`: waiters that fell silent leave, lapsed owners make way, heads become
   /// active.
@@ -70,7 +76,7 @@ class Resource {
   bool is_idle() const { return active_.empty() && waiting_.empty(); }
   std::uint64_t fence() const { return fence_; }
 
-  /// The claims that were changed since the last call, each once.
+  /// The claims that were changed since the last call, each once, by id.
   std::vector<Claim*> take_changed();
 
  private:
@@ -79,7 +85,6 @@ class Resource {
   void make_active(Claim& claim, Micros lease, Stamp now);
   void finish(Claim& claim, Status final_status, const std::string& reason, Stamp now);
   void drop_silent(Stamp now);
-  void mark(Claim& claim);
 
   std::uint64_t fence_;
   Micros grant_grace_;
@@ -88,5 +93,13 @@ class Resource {
   std::size_t with_waiting_ttl_ = 0;
   std::vector<Claim*> changed_;
 };
+
+/// One of the two things that a client may change about a claim.
+struct Change {
+  std::optional<Micros> ttl;     ///< a lease of that length from now
+  std::optional<Status> status;  ///< active, or final but for expired
+  Micros heard_for{};            ///< how long the client stays on the line
+};
+Outcome apply(Resource& resource, Claim& claim, const Change& change, Stamp now);
 
 }  // namespace holdfast::server

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "server/claim.h"
 #include "server/resource.h"
 
@@ -56,13 +57,6 @@ struct NewClaim {
   Mode mode = Mode::exclusive;
   std::uint32_t count = 0;
   Micros heard_for{};  ///< how long the client stays on the line
-};
-
-/// One of the two.
-struct Change {
-  std::optional<Micros> ttl;
-  std::optional<Status> status;  ///< active, or final but for expired
-  Micros heard_for{};
 };
 
 /// A claim as it stood at a moment.
@@ -209,7 +203,7 @@ struct StoreError {
   std::string why;
 };
 std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& where, Rules rules,
-                                                            Scheduler& scheduler);
+                                                            Scheduler& scheduler, Log log);
 
 /// Everything in a database, read without serving it. For `holdfastd check` and `export`.
 struct Inspection {

@@ -1,0 +1,382 @@
+#include "server/sqlite_rows.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace holdfast::server {
+namespace {
+
+constexpr int kApplicationId = 0x68666431;  // "hfd1"
+
+/// Each entry brings a database one version further. Never change one that was released: append.
+constexpr std::array kMigrations{
+    "CREATE TABLE claims (id INTEGER PRIMARY KEY, resource TEXT NOT NULL, owner TEXT NOT NULL,"
+    " key TEXT NOT NULL, user_data TEXT NOT NULL, reason TEXT NOT NULL, ttl INTEGER NOT NULL,"
+    " waiting_ttl INTEGER NOT NULL, mode INTEGER NOT NULL, count INTEGER NOT NULL,"
+    " status INTEGER NOT NULL, is_confirmed INTEGER NOT NULL, fence INTEGER NOT NULL,"
+    " queued_time INTEGER NOT NULL, queued_wall INTEGER NOT NULL, activated_time INTEGER NOT NULL,"
+    " activated_wall INTEGER NOT NULL, ended_time INTEGER NOT NULL, ended_wall INTEGER NOT NULL,"
+    " deadline INTEGER NOT NULL, heard INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "INSERT INTO marks VALUES ('fence_floor', 0), ('last_id', 0), ('time', 0), ('probe', 0);",
+};
+constexpr int kVersion = static_cast<int>(kMigrations.size());
+
+constexpr const char* kSelect =
+    "SELECT id, resource, owner, key, user_data, reason, ttl, waiting_ttl, mode, count, status,"
+    " is_confirmed, fence, queued_time, queued_wall, activated_time, activated_wall, ended_time,"
+    " ended_wall, deadline, heard FROM claims ORDER BY id";
+constexpr const char* kInsert =
+    "INSERT INTO claims VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
+    " ?16, ?17, ?18, ?19, ?20, ?21)";
+constexpr const char* kUpdate =
+    "UPDATE claims SET reason = ?6, status = ?11, is_confirmed = ?12, fence = ?13,"
+    " activated_time = ?16, activated_wall = ?17, ended_time = ?18, ended_wall = ?19,"
+    " deadline = ?20, heard = ?21 WHERE id = ?1";
+constexpr const char* kDelete = "DELETE FROM claims WHERE id = ?1";
+constexpr const char* kMark = "UPDATE marks SET value = max(value, ?2) WHERE name = ?1";
+
+struct CloseDatabase {
+  void operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+
+struct EndStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+
+/// A prepared statement. Text that is bound must live until step() has returned.
+class Statement {
+ public:
+  Statement() = default;
+  Statement(sqlite3* database, const char* text) {
+    sqlite3_stmt* statement = nullptr;
+    sqlite3_prepare_v3(database, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+    statement_.reset(statement);
+  }
+
+  bool is_good() const { return statement_ != nullptr; }
+
+  void bind(int place, std::int64_t value) { sqlite3_bind_int64(statement_.get(), place, value); }
+  void bind(int place, const std::string& text) {
+    sqlite3_bind_text(statement_.get(), place, text.data(), static_cast<int>(text.size()),
+                      SQLITE_STATIC);
+  }
+
+  int step() { return sqlite3_step(statement_.get()); }
+  void reset() { sqlite3_reset(statement_.get()); }
+
+  /// For statements without rows.
+  bool run() {
+    const bool is_done = step() == SQLITE_DONE;
+    reset();
+    return is_done;
+  }
+
+  std::int64_t number(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  std::string text(int column) const {
+    const auto* bytes =
+        reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+    const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column));
+    return bytes == nullptr ? std::string() : std::string(bytes, size);
+  }
+
+ private:
+  std::unique_ptr<sqlite3_stmt, EndStatement> statement_;
+};
+
+Claim read_claim(const Statement& row) {
+  Claim claim;
+  claim.id = static_cast<ClaimId>(row.number(0));
+  claim.resource = row.text(1);
+  claim.owner = row.text(2);
+  claim.key = row.text(3);
+  claim.user_data = row.text(4);
+  claim.reason = row.text(5);
+  claim.ttl = Micros(row.number(6));
+  claim.waiting_ttl = Micros(row.number(7));
+  claim.mode = static_cast<Mode>(row.number(8));
+  claim.count = static_cast<std::uint32_t>(row.number(9));
+  claim.status = static_cast<Status>(row.number(10));
+  claim.is_confirmed = row.number(11) != 0;
+  claim.fence = static_cast<std::uint64_t>(row.number(12));
+  claim.queued = {Micros(row.number(13)), Micros(row.number(14))};
+  claim.activated = {Micros(row.number(15)), Micros(row.number(16))};
+  claim.ended = {Micros(row.number(17)), Micros(row.number(18))};
+  claim.deadline = Micros(row.number(19));
+  claim.heard = Micros(row.number(20));
+  return claim;
+}
+
+void bind_state(Statement& statement, const Claim& claim) {
+  statement.bind(1, static_cast<std::int64_t>(claim.id));
+  statement.bind(6, claim.reason);
+  statement.bind(11, static_cast<std::int64_t>(claim.status));
+  statement.bind(12, static_cast<std::int64_t>(claim.is_confirmed));
+  statement.bind(13, static_cast<std::int64_t>(claim.fence));
+  statement.bind(16, claim.activated.time.count());
+  statement.bind(17, claim.activated.wall.count());
+  statement.bind(18, claim.ended.time.count());
+  statement.bind(19, claim.ended.wall.count());
+  statement.bind(20, claim.deadline.count());
+  statement.bind(21, claim.heard.count());
+}
+
+void bind_birth(Statement& statement, const Claim& claim) {
+  statement.bind(2, claim.resource);
+  statement.bind(3, claim.owner);
+  statement.bind(4, claim.key);
+  statement.bind(5, claim.user_data);
+  statement.bind(7, claim.ttl.count());
+  statement.bind(8, claim.waiting_ttl.count());
+  statement.bind(9, static_cast<std::int64_t>(claim.mode));
+  statement.bind(10, static_cast<std::int64_t>(claim.count));
+  statement.bind(14, claim.queued.time.count());
+  statement.bind(15, claim.queued.wall.count());
+}
+
+std::int64_t ask(sqlite3* database, const char* question) {
+  Statement statement(database, question);
+  return statement.is_good() && statement.step() == SQLITE_ROW ? statement.number(0) : -1;
+}
+
+bool tell(sqlite3* database, const std::string& text) {
+  return sqlite3_exec(database, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+class SqliteRows final : public Rows {
+ public:
+  explicit SqliteRows(std::string file) : file_(std::move(file)) {}
+  SqliteRows(const SqliteRows&) = delete;
+  SqliteRows& operator=(const SqliteRows&) = delete;
+  ~SqliteRows() override {
+    if (lock_ >= 0) ::close(lock_);
+  }
+
+  /// The reason if it cannot.
+  std::optional<std::string> open(bool may_create) {
+    if (const std::string network = network_filesystem(file_); !network.empty()) {
+      return file_ + ": is on a network filesystem (" + network +
+             "), where SQLite cannot be safe; take a local folder, or postgres:";
+    }
+    if (auto taken = take_lock()) return taken;
+    if (auto failure = connect(may_create)) return failure;
+    return migrate();
+  }
+
+  std::variant<Contents, StoreError> load() override {
+    if (auto failure = reconnect_if_gone()) return StoreError{*failure};
+    Contents contents;
+    Statement rows(database_.get(), kSelect);
+    if (!rows.is_good()) return StoreError{failure()};
+    int result = SQLITE_ROW;
+    while ((result = rows.step()) == SQLITE_ROW) {
+      contents.claims.push_back(read_claim(rows));
+    }
+    if (result != SQLITE_DONE) return StoreError{failure()};
+    contents.last_time = Micros(mark("time"));
+    contents.last_id = static_cast<ClaimId>(mark("last_id"));
+    contents.fence_floor = static_cast<std::uint64_t>(mark("fence_floor"));
+    return contents;
+  }
+
+  std::optional<std::string> commit(const Batch& batch) override {
+    if (auto gone = is_gone()) return gone;
+    return in_transaction([&] { return write(batch); });
+  }
+
+  std::optional<std::string> probe() override {
+    if (auto failure = reconnect_if_gone()) return failure;
+    return in_transaction([&] {
+      return tell(database_.get(), "UPDATE marks SET value = value + 1 WHERE name = 'probe'");
+    });
+  }
+
+ private:
+  template <class Work>
+  std::optional<std::string> in_transaction(const Work& work) {
+    if (begin_.run() && work() && commit_.run()) return std::nullopt;
+    std::string why = failure();
+    if (sqlite3_get_autocommit(database_.get()) == 0) (void)tell(database_.get(), "ROLLBACK");
+    return why;
+  }
+
+  bool write(const Batch& batch) {
+    for (const Row& row : batch.changed) {
+      Statement& statement = row.is_new ? insert_ : update_;
+      bind_state(statement, row.view.claim);
+      if (row.is_new) bind_birth(statement, row.view.claim);
+      if (!statement.run()) return false;
+    }
+    for (const Claim& claim : batch.dropped) {
+      delete_.bind(1, static_cast<std::int64_t>(claim.id));
+      if (!delete_.run()) return false;
+    }
+    if (!set_mark("time", batch.time.count())) return false;
+    if (batch.dropped.empty()) return true;
+    // What the rows that go would have told.
+    return set_mark("last_id", static_cast<std::int64_t>(batch.last_id)) &&
+           set_mark("fence_floor", static_cast<std::int64_t>(batch.fence_floor));
+  }
+
+  bool set_mark(const std::string& name, std::int64_t value) {
+    mark_.bind(1, name);
+    mark_.bind(2, value);
+    return mark_.run();
+  }
+
+  std::int64_t mark(const std::string& name) {
+    Statement statement(database_.get(), "SELECT value FROM marks WHERE name = ?1");
+    statement.bind(1, name);
+    return statement.step() == SQLITE_ROW ? statement.number(0) : 0;
+  }
+
+  std::string failure() const {
+    return file_ + ": " + (database_ ? sqlite3_errmsg(database_.get()) : "not open");
+  }
+
+  std::optional<std::string> take_lock() {
+    const std::string name = file_ + "-lock";
+    lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (lock_ < 0) return name + ": " + std::generic_category().message(errno);
+    if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return std::nullopt;
+    return file_ + ": another holdfastd serves it already";
+  }
+
+  std::optional<std::string> connect(bool may_create) {
+    sqlite3* database = nullptr;
+    const int flags =
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (may_create ? SQLITE_OPEN_CREATE : 0);
+    const int result = sqlite3_open_v2(file_.c_str(), &database, flags, nullptr);
+    database_.reset(database);
+    if (result != SQLITE_OK) return failure();
+    sqlite3_busy_timeout(database, 2000);
+    if (!tell(database,
+              "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+              "PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY")) {
+      return failure();
+    }
+    remember_file();
+    return std::nullopt;
+  }
+
+  std::optional<std::string> migrate() {
+    sqlite3* database = database_.get();
+    const auto version = ask(database, "PRAGMA user_version");
+    const auto application = ask(database, "PRAGMA application_id");
+    const auto tables = ask(database, "SELECT count(*) FROM sqlite_schema");
+    if (version < 0 || tables < 0) return failure();
+    if (tables > 0 && application != kApplicationId) {
+      return file_ + ": is a database of another program";
+    }
+    if (version > kVersion) {
+      return file_ + ": was written by a newer holdfastd (schema " + std::to_string(version) +
+             "; this one knows " + std::to_string(kVersion) + ")";
+    }
+    for (auto next = static_cast<std::size_t>(version); next < kMigrations.size(); ++next) {
+      const std::string step = "BEGIN IMMEDIATE;" + std::string(kMigrations.at(next)) +
+                               "PRAGMA application_id = " + std::to_string(kApplicationId) +
+                               "; PRAGMA user_version = " + std::to_string(next + 1) + "; COMMIT";
+      if (!tell(database, step)) {
+        std::string why = failure();
+        (void)tell(database, "ROLLBACK");
+        return why;
+      }
+    }
+    return prepare();
+  }
+
+  std::optional<std::string> prepare() {
+    sqlite3* database = database_.get();
+    begin_ = Statement(database, "BEGIN IMMEDIATE");
+    commit_ = Statement(database, "COMMIT");
+    insert_ = Statement(database, kInsert);
+    update_ = Statement(database, kUpdate);
+    delete_ = Statement(database, kDelete);
+    mark_ = Statement(database, kMark);
+    const bool are_good = begin_.is_good() && commit_.is_good() && insert_.is_good() &&
+                          update_.is_good() && delete_.is_good() && mark_.is_good();
+    return are_good ? std::nullopt : std::optional(failure());
+  }
+
+  void remember_file() {
+    struct stat about {};
+    if (stat(file_.c_str(), &about) == 0) identity_ = {about.st_dev, about.st_ino};
+  }
+
+  /// The file under that name is not the one that is open.
+  std::optional<std::string> is_gone() const {
+    struct stat about {};
+    if (stat(file_.c_str(), &about) != 0) {
+      return file_ + ": " + std::generic_category().message(errno);
+    }
+    if (identity_ == std::pair{about.st_dev, about.st_ino}) return std::nullopt;
+    return file_ + ": is another file than the one that was opened";
+  }
+
+  std::optional<std::string> reconnect_if_gone() {
+    if (database_ && !is_gone()) return std::nullopt;
+    forget();
+    if (auto failure = connect(false)) return failure;
+    return migrate();
+  }
+
+  void forget() {
+    for (Statement* statement : {&begin_, &commit_, &insert_, &update_, &delete_, &mark_}) {
+      *statement = Statement();
+    }
+    database_.reset();
+  }
+
+  std::string file_;
+  int lock_ = -1;
+  std::pair<dev_t, ino_t> identity_{};
+  Database database_;
+  Statement begin_, commit_, insert_, update_, delete_, mark_;
+};
+
+}  // namespace
+
+std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file) {
+  auto rows = std::make_unique<SqliteRows>(file);
+  if (auto failure = rows->open(true)) return StoreError{*failure};
+  return rows;
+}
+
+std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
+                                                    const std::function<void(const Claim&)>& each) {
+  sqlite3* handle = nullptr;
+  const int result = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr);
+  const Database database(handle);
+  if (result != SQLITE_OK) return StoreError{file + ": " + sqlite3_errmsg(handle)};
+  if (ask(handle, "PRAGMA application_id") != kApplicationId) {
+    return StoreError{file + ": is not a database of holdfastd"};
+  }
+  if (ask(handle, "PRAGMA user_version") > kVersion) {
+    return StoreError{file + ": was written by a newer holdfastd"};
+  }
+  Inspection inspection;
+  Statement check(handle, "PRAGMA integrity_check");
+  while (check.step() == SQLITE_ROW) {
+    if (const std::string line = check.text(0); line != "ok") inspection.faults.push_back(line);
+  }
+  Statement rows(handle, kSelect);
+  int step = SQLITE_ROW;
+  while ((step = rows.step()) == SQLITE_ROW) {
+    each(read_claim(rows));
+    ++inspection.claims;
+  }
+  if (step != SQLITE_DONE) inspection.faults.emplace_back(sqlite3_errmsg(handle));
+  return inspection;
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "server/rows.h"
+
+namespace holdfast::server {
+
+/// Rows in an SQLite file.
+///
+/// Decides:  one transaction per batch, in WAL mode with a sync before the commit returns.
+/// Alone:    holds a lock on FILE-lock for as long as it lives, so a second server on one file is
+/// told
+///           so. Others may read, and copy with SQLite's own backup.
+/// Never:    opens a file on a network filesystem, where neither locks nor syncs can be trusted;
+/// one of
+///           another program; one of a newer schema. A file that was moved away under a running
+///           server is noticed before the next commit, not written into the void.
+std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file);
+
+/// All of a file's claims, read without serving it, and what is wrong with the file itself.
+std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
+                                                    const std::function<void(const Claim&)>& each);
+
+/// The name of the network filesystem that `path`, or the folder in which it will be, is on; empty
+/// if it is on none.
+std::string network_filesystem(const std::string& path);
+
+}  // namespace holdfast::server
