@@ -29,7 +29,9 @@ class Timer {
 
 /// The one thread on which requests, timers and signals are handled, one call after the other.
 ///
-/// Owns:     the event queue. Outlives every Server and Timer made with it.
+/// Owns:     the event queue; outlives every Server, Timer and Watch made with it. From its start
+/// on
+///           the process ignores SIGPIPE.
 /// Threads:  run() is called by one thread; post() and stop() from anywhere; the rest from the
 ///           loop's thread, or from any while the loop does not run.
 /// Never:    wakes up when there is nothing to do.
@@ -55,10 +57,31 @@ class Loop {
   void on_signal(const std::vector<int>& numbers, std::function<void(int)> call);
 
   struct Impl;
-  Impl& impl() { return *impl_; }  ///< for the sockets of this folder
+  Impl& impl() { return *impl_; }  ///< for Watch and Timer
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+/// Tells when a descriptor can be read or written. Each question is answered once.
+///
+/// Owns:     nothing: the descriptor is the caller's, and is closed only after the Watch is gone.
+/// Threads:  the loop's thread only.
+/// Never:    calls after its end, not even when that comes inside a call.
+class Watch {
+ public:
+  Watch(Loop& loop, int fd, std::function<void()> readable, std::function<void()> writable);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch();
+
+  bool is_good() const;   ///< the kernel took it; if not, nothing is ever called
+  void await_readable();  ///< also called at the end of the stream and after a failure
+  void await_writable();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace holdfast::http

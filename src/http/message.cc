@@ -6,8 +6,7 @@
 namespace holdfast::http {
 namespace {
 
-constexpr std::size_t kKeptHead = 4096;
-constexpr std::size_t kKeptBody = 4096;
+constexpr std::size_t kOrdinary = 8192;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -59,9 +58,8 @@ void Request::set_peer(Peer peer, Scheme scheme) {
   scheme_ = scheme;
 }
 
-void Request::shrink() {
-  if (head_.capacity() > kKeptHead) std::string().swap(head_);
-  if (body_.capacity() > kKeptBody) std::string().swap(body_);
+bool Request::is_bulky() const {
+  return head_.capacity() + body_.capacity() > kOrdinary;
 }
 
 Request::Part Request::keep(std::string_view text) {

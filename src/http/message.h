@@ -52,7 +52,7 @@ class Request {
   void set_peer(Peer peer, Scheme scheme);
   void set_id(std::string id) { id_ = std::move(id); }
   std::string& mutable_body() { return body_; }
-  void shrink();  ///< gives back memory beyond what an ordinary request needs
+  bool is_bulky() const;  ///< holds more memory than an ordinary request needs
 
  private:
   struct Part {
