@@ -1,5 +1,6 @@
 #include "wire/body.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -57,7 +58,16 @@ class Reader {
 
   bool is_object() const { return object_.is_object(); }
 
+  /// A parameter is named once, so that the refusal is an object without repeated keys.
   void fault(std::string parameter, std::string why) {
+    const auto last =
+        faults_.begin() + static_cast<std::ptrdiff_t>(std::min(faults_.size(), kOurs));
+    const auto known = std::find_if(faults_.begin(), last,
+                                    [&](const auto& told) { return told.first == parameter; });
+    if (known != last) {
+      known->second += "; " + why;
+      return;
+    }
     faults_.emplace_back(std::move(parameter), std::move(why));
   }
 
@@ -128,6 +138,10 @@ class Reader {
   }
 
  private:
+  /// Faults of our own parameters come first and are fewer than this; what follows are keys of the
+  /// object, which differ from each other and may be very many.
+  static constexpr std::size_t kOurs = 16;
+
   const BodyLimits& limits_;
   Json object_;
   Faults faults_;
@@ -200,11 +214,9 @@ Parsed<Revocation> parse_revocation(std::string_view body, const BodyLimits& lim
   Revocation wish;
   if (!reader.is_object()) return reader.end(std::move(wish));
   const Json reason = reader.take("reason");
-  if (reason.is_string() && !reason.get_ref<const std::string&>().empty()) {
-    wish.reason = reason.get<std::string>();
-  } else {
-    reader.fault("reason", "is required: text that tells the owner why");
-  }
+  if (reason.is_string()) wish.reason = reason.get<std::string>();
+  if (wish.reason.empty()) reader.fault("reason", "is required: text that tells the owner why");
+  if (wish.reason.find('\0') != std::string::npos) reader.fault("reason", "must not hold a NUL");
   if (reader.has("claim")) {
     const Json id = reader.take("claim");
     if (id.is_number_unsigned()) {
@@ -237,7 +249,10 @@ std::optional<double> to_real(std::string_view text) {
   if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) {
     return std::nullopt;
   }
-  if (text.front() == '+') text.remove_prefix(1);
+  if (text.front() == '+') {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
