@@ -86,8 +86,8 @@ class Request {
 struct Response {
   int status = 200;
   std::string content_type = "application/json";  ///< empty: no such field
-  std::vector<Header> headers;
-  std::string body;
+  std::vector<Header> headers = {};
+  std::string body = {};
   bool is_last = false;  ///< the connection is closed after it
 };
 
