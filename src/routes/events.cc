@@ -1,0 +1,59 @@
+#include "routes/events.h"
+
+#include <utility>
+
+#include "routes/api.h"
+#include "server/claim_json.h"
+
+namespace holdfast::routes {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So that proxies and readers know that the line is alive.
+constexpr std::chrono::nanoseconds kBeat = 15s;
+
+}  // namespace
+
+void Events::add(std::shared_ptr<http::Stream> stream, std::optional<std::string> resource,
+                 std::string url_base) {
+  if (!stream->write(": listening\nretry: 2000\n\n")) return;
+  const auto place = listeners_.insert(
+      listeners_.end(), {std::move(stream), std::move(resource), std::move(url_base)});
+  if (!beat_.is_armed()) beat_ = loop_.after(kBeat, [this] { beat(); });
+  place->stream->on_gone([this, place] {
+    // Not here and now: the stream is in the midst of a call.
+    loop_.post([this, place] { listeners_.erase(place); });
+  });
+}
+
+void Events::tell(const server::View& view, server::Stamp now) {
+  ++last_id_;
+  for (Listener& listener : listeners_) {
+    if (listener.resource && *listener.resource != view.claim.resource) continue;
+    std::string text = "event: claim\nid: " + std::to_string(last_id_) + "\ndata: ";
+    server::put_claim(text, view, now, listener.url_base);
+    text += "\n\n";
+    (void)listener.stream->write(std::move(text));  // on_gone takes it off the list
+  }
+}
+
+void Events::beat() {
+  if (listeners_.empty()) return;
+  for (Listener& listener : listeners_) (void)listener.stream->write(": still here\n\n");
+  beat_ = loop_.after(kBeat, [this] { beat(); });
+}
+
+void Events::drain() {
+  for (Listener& listener : listeners_) listener.stream->close();
+}
+
+void Api::get_events(const Call& call) {
+  http::Response head;
+  head.content_type = "text/event-stream";
+  head.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+  events_.add(call.exchange->stream(std::move(head)), call.query().value("resource"),
+              url_base(call.request()));
+}
+
+}  // namespace holdfast::routes

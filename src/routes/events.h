@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "http/exchange.h"
+#include "http/loop.h"
+#include "server/store.h"
+
+namespace holdfast::routes {
+
+/// Those who listen to what happens to claims, as server-sent events.
+///
+/// Promises: told is only what is durable. One who does not keep up is cut off by its stream and
+/// has to
+///           come again; nobody else waits for it.
+/// Threads:  the loop's.
+class Events {
+ public:
+  explicit Events(http::Loop& loop) : loop_(loop) {}
+
+  /// `resource`: of that one only. `url_base`: for the claims' urls.
+  void add(std::shared_ptr<http::Stream> stream, std::optional<std::string> resource,
+           std::string url_base);
+
+  void tell(const server::View& view, server::Stamp now);
+  void drain();
+
+  std::size_t size() const { return listeners_.size(); }
+
+ private:
+  struct Listener {
+    std::shared_ptr<http::Stream> stream;
+    std::optional<std::string> resource;
+    std::string url_base;
+  };
+
+  void beat();
+
+  http::Loop& loop_;
+  std::list<Listener> listeners_;
+  std::uint64_t last_id_ = 0;
+  http::Timer beat_;
+};
+
+}  // namespace holdfast::routes
