@@ -72,6 +72,28 @@ function(holdfast_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# holdfast_daemon(NAME SOURCES file.cc... USES layer...): a program of tools/ that is started once and stays.
+function(holdfast_daemon name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  list(TRANSFORM ARG_SOURCES PREPEND tools/)
+  list(TRANSFORM ARG_USES PREPEND holdfast_)
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools)
+  target_link_libraries(${name} PRIVATE ${ARG_USES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})
+endfunction()
+
+# holdfast_embed(LAYER FUNCTION FILE): the file becomes part of the layer, as a function that gives its bytes.
+function(holdfast_embed layer function file)
+  set(made ${PROJECT_BINARY_DIR}/embedded/${function}.cc)
+  add_custom_command(OUTPUT ${made}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/${file} -DOUTPUT=${made} -DFUNCTION=${function}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${PROJECT_SOURCE_DIR}/${file} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  target_sources(holdfast_${layer} PRIVATE ${made})
+endfunction()
+
 # holdfast_lockers(script...): names of the shell package, as links to the program, in the build tree and installed.
 function(holdfast_lockers)
   foreach(script ${ARGN})

@@ -84,6 +84,13 @@ enum class KillExit : int {
   not_permitted = 16,  ///< the kernel refused the signal
 };
 
+/// holdfastd.
+enum class ServerExit : int {
+  ok = 0,      ///< served until it was told to stop; for check: the database is sound
+  failed = 1,  ///< could not do it, or check found faults; stderr says why
+  usage = 10,  ///< wrong words on the command line or in the config file
+};
+
 /// An exit status, made from a number of any family.
 class Exit {
  public:
@@ -93,6 +100,7 @@ class Exit {
   Exit(StaleExit code) : code_(static_cast<int>(code)) {}
   Exit(LocalIdExit code) : code_(static_cast<int>(code)) {}
   Exit(SshIdExit code) : code_(static_cast<int>(code)) {}
+  Exit(ServerExit code) : code_(static_cast<int>(code)) {}
   Exit(KillExit code) : code_(static_cast<int>(code)) {}
 
   /// The status of a program that we ran for the caller and pass on unchanged.

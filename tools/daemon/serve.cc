@@ -1,0 +1,175 @@
+#include "daemon/serve.h"
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "daemon/notify.h"
+#include "http/loop.h"
+#include "http/server.h"
+#include "routes/api.h"
+#include "server/store.h"
+
+namespace holdfast::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds kDrain = 10s;
+
+/// The store's view of the loop.
+class LoopScheduler final : public server::Scheduler {
+ public:
+  explicit LoopScheduler(http::Loop& loop) : loop_(loop) {}
+  void post(std::function<void()> task) override { loop_.post(std::move(task)); }
+  void defer(std::function<void()> task) override { loop_.defer(std::move(task)); }
+  Timer after(std::chrono::nanoseconds delay, std::function<void()> task) override {
+    return std::make_shared<http::Timer>(loop_.after(delay, std::move(task)));
+  }
+
+ private:
+  http::Loop& loop_;
+};
+
+Exit failed(const std::string& why) {
+  std::cerr << "holdfastd: " << why << "\n";
+  return ServerExit::failed;
+}
+
+/// For the database that nobody named: its folder is made.
+void make_state_folder(const std::string& store) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (store.compare(0, kSqlite.size(), kSqlite) != 0) return;
+  const std::filesystem::path folder =
+      std::filesystem::path(store.substr(kSqlite.size())).parent_path();
+  std::error_code unless_it_is_there;
+  if (folder.empty() || std::filesystem::exists(folder, unless_it_is_there)) return;
+  std::filesystem::create_directories(folder, unless_it_is_there);  // opening it will tell
+}
+
+/// The settings with the tokens in them; the reason if those cannot be read.
+std::variant<routes::Settings, std::string> with_tokens(const Options& options) {
+  routes::Settings settings = options.settings;
+  if (options.tokens.empty()) return settings;
+  auto tokens = routes::Tokens::load(options.tokens);
+  if (auto* why = std::get_if<std::string>(&tokens)) return *why;
+  settings.tokens =
+      std::make_shared<const routes::Tokens>(std::get<routes::Tokens>(std::move(tokens)));
+  return settings;
+}
+
+/// "127.0.0.1:8420" of "http://127.0.0.1:8420".
+std::string host_of(const std::string& url) {
+  const std::size_t slashes = url.find("://");
+  return slashes == std::string::npos ? "localhost" : url.substr(slashes + 3);
+}
+
+class Daemon {
+ public:
+  Daemon(Options options, std::unique_ptr<server::Store> store, routes::Settings settings,
+         http::Loop& loop)
+      : options_(std::move(options)),
+        loop_(loop),
+        log_(options_.log),
+        store_(std::move(store)),
+        api_(loop, *store_, std::move(settings), log_),
+        server_(
+            loop,
+            [this](std::shared_ptr<http::Exchange> exchange) { api_.handle(std::move(exchange)); },
+            api_, options_.limits) {
+    api_.count_connections_by([this] { return server_.connections(); });
+  }
+
+  /// The reason if it cannot.
+  std::optional<std::string> listen() {
+    const bool has_tls = !options_.tls_cert.empty();
+    std::string why;
+    if (has_tls && !server_.load_tls(options_.tls_cert, options_.tls_key, why)) return why;
+    for (const std::string& where : options_.listen) {
+      const bool is_plain = !has_tls || http::parse_address(where)->is_unix;
+      const auto error = server_.listen(where, is_plain ? http::Scheme::http : http::Scheme::https);
+      if (error) return where + ": " + error.message();
+    }
+    api_.set_default_host(host_of(server_.addresses().front()));
+    return std::nullopt;
+  }
+
+  void run(const std::function<std::optional<Options>()>& reload) {
+    loop_.on_signal({SIGTERM, SIGINT}, [this](int) { stop(); });
+    loop_.on_signal({SIGHUP}, [this, reload](int) { apply(reload()); });
+    std::cout << "holdfastd: listening on";
+    for (const std::string& address : server_.addresses()) std::cout << ' ' << address;
+    std::cout << std::endl;
+    notify("READY=1");
+    loop_.run();
+  }
+
+ private:
+  void stop() {
+    if (std::exchange(is_stopping_, true)) return;
+    notify("STOPPING=1");
+    api_.drain();
+    server_.drain(kDrain, [this] { store_->close([this] { loop_.stop(); }); });
+  }
+
+  void apply(const std::optional<Options>& options) {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    notify("RELOADING=1\nMONOTONIC_USEC=" +
+           std::to_string(now.tv_sec * 1000000 + now.tv_nsec / 1000));
+    if (options) {
+      take_over(*options);
+    } else {
+      log_.error("holdfastd: the config makes no sense any more; all stays as it is");
+    }
+    notify("READY=1");
+  }
+
+  void take_over(const Options& options) {
+    auto settings = with_tokens(options);
+    if (const auto* why = std::get_if<std::string>(&settings)) {
+      log_.error("holdfastd: the tokens stay as they are: {}", *why);
+    } else {
+      api_.set(std::get<routes::Settings>(std::move(settings)));
+    }
+    std::string why;
+    if (!options.tls_cert.empty() && !server_.load_tls(options.tls_cert, options.tls_key, why)) {
+      log_.error("holdfastd: the certificate stays as it is: {}", why);
+    }
+    server_.set_limits(options.limits);
+    store_->set_rules(options.rules);
+    log_.info("holdfastd: the config was read again");
+  }
+
+  Options options_;
+  http::Loop& loop_;
+  Log log_;
+  std::unique_ptr<server::Store> store_;
+  routes::Api api_;
+  http::Server server_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace
+
+Exit serve(const Options& options, const std::function<std::optional<Options>()>& reload) {
+  umask(0077);  // claims are nobody else's business
+  auto settings = with_tokens(options);
+  if (const auto* why = std::get_if<std::string>(&settings)) return failed(*why);
+  make_state_folder(options.store);
+  http::Loop loop;
+  LoopScheduler scheduler(loop);
+  auto store = server::open_store(options.store, options.rules, scheduler, Log(options.log));
+  if (const auto* error = std::get_if<server::StoreError>(&store)) return failed(error->why);
+  Daemon daemon(options, std::get<std::unique_ptr<server::Store>>(std::move(store)),
+                std::get<routes::Settings>(std::move(settings)), loop);
+  if (const auto why = daemon.listen()) return failed(*why);
+  daemon.run(reload);
+  return ServerExit::ok;
+}
+
+}  // namespace holdfast::daemon
