@@ -136,7 +136,6 @@ http::Response Api::fault(int status, std::string_view why) {
   http::Response response;
   response.status = status;
   response.body = message_json(why);
-  if (status == 429 || status == 503) response.headers.push_back({"Retry-After", "1"});
   return response;
 }
 
