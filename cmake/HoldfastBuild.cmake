@@ -28,6 +28,7 @@ find_package(libssh 0.10 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(SQLite3 3.40 REQUIRED)
+find_package(PostgreSQL 13 REQUIRED)
 
 include(GNUInstallDirs)
 

@@ -4,6 +4,7 @@
 
 #include "server/audit.h"
 #include "server/local_store.h"
+#include "server/postgres_store.h"
 #include "server/sqlite_rows.h"
 
 namespace holdfast::server {
@@ -27,6 +28,9 @@ std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& w
     return std::make_unique<LocalStore>(nullptr, Rows::Contents{}, std::move(rules), scheduler,
                                         ServerClock::real(), std::move(log));
   }
+  if (const auto conninfo = behind(where, "postgres:")) {
+    return open_postgres(*conninfo, std::move(rules), scheduler, std::move(log));
+  }
   const auto file = behind(where, "sqlite:");
   if (!file || file->empty()) return no_such(where);
   auto opened = open_sqlite(*file);
@@ -49,6 +53,8 @@ std::variant<Inspection, StoreError> inspect_store(const std::string& where,
   std::variant<Inspection, StoreError> result = no_such(where);
   if (const auto file = behind(where, "sqlite:")) {
     result = inspect_sqlite(*file, look);
+  } else if (const auto conninfo = behind(where, "postgres:")) {
+    result = inspect_postgres(*conninfo, look);
   }
   if (auto* inspection = std::get_if<Inspection>(&result)) {
     for (std::string& fault : audit.end()) inspection->faults.push_back(std::move(fault));
