@@ -22,7 +22,7 @@ install(CODE "
   endforeach()
 ")
 
-foreach(section 1 5 7)
+foreach(section 1 5 7 8)
   file(GLOB pages ${PROJECT_SOURCE_DIR}/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()

@@ -139,6 +139,7 @@ TEST_CASE("each tool has a page", "[pages]") {
     CAPTURE(name);
     CHECK(bfs::exists(source_dir() + "/man/" + name + ".1"));
   }
+  CHECK(bfs::exists(source_dir() + "/man/holdfastd.8"));
 }
 
 TEST_CASE("each page has its sections in the usual order", "[pages]") {
@@ -151,7 +152,8 @@ TEST_CASE("each page has its sections in the usual order", "[pages]") {
     CAPTURE(file);
     std::vector<std::string> sections = Page(file).sections();
     std::erase(sections, "ENVIRONMENT");
-    CHECK(sections == (file.ends_with(".1") ? of_tools : of_others));
+    const bool is_of_program = file.ends_with(".1") || file.ends_with(".8");
+    CHECK(sections == (is_of_program ? of_tools : of_others));
   }
 }
 
@@ -223,6 +225,39 @@ TEST_CASE("the page of a tool lists the options of its help and no others", "[pa
   }
 }
 
+TEST_CASE("the server's page lists the options of its help and no others", "[pages]") {
+  const std::string help =
+      run({"holdfastd", "--help"}).out + run({"holdfastd", "token", "--help"}).out;
+  std::set<std::string> options;
+  for (const std::string& line : split_lines(help)) {
+    if (line.starts_with("  -")) options.merge(options_in(line));  // the rest are examples
+  }
+  REQUIRE(options.count("--max-queue") == 1);
+  REQUIRE(options.count("--expires") == 1);
+  CHECK(options_in_page(Page("holdfastd.8")) == options);
+}
+
+TEST_CASE("the server's page tells of every path of the API and no other", "[pages]") {
+  static const std::regex kPath("\"(/[^\"]*)\": \\{");
+  static const std::regex kArgument(R"(\{\w+\})");
+  std::set<std::string> served;
+  for (const std::string& line :
+       split_lines(read_file(source_dir() + "/man/holdfastd.openapi.json"))) {
+    std::smatch match;
+    if (std::regex_search(line, match, kPath))
+      served.insert(std::regex_replace(match[1].str(), kArgument, "*"));
+  }
+  REQUIRE(served.count("/v1/claims/*/") == 1);
+  std::set<std::string> told;
+  for (const std::string& line : Page("holdfastd.8").lines("DESCRIPTION", "The API")) {
+    static const std::regex kTag(R"(\.B (?:GET|POST|PATCH) (/.*))");
+    std::smatch match;
+    if (std::regex_match(line, match, kTag))
+      told.insert(std::regex_replace(match[1].str(), std::regex(R"(\\fI\w+\\fP)"), "*"));
+  }
+  CHECK(told == served);
+}
+
 TEST_CASE("the front door's page lists its tools and options", "[pages]") {
   const Page page("holdfast.1");
   const auto names = tool_names();
@@ -249,11 +284,13 @@ TEST_CASE("each exit number in the page of a tool is in the list of all", "[page
   std::set<std::string> known;
   for (const auto& [family, exits] : exits_in_header())
     known.merge(first_words({exits.begin(), exits.end()}));
-  for (const std::string& tool : programs()) {
-    const auto told = first_words(Page(tool + ".1").tags("EXIT STATUS"));
+  std::vector<std::string> pages = {"holdfastd.8"};
+  for (const std::string& tool : programs()) pages.push_back(tool + ".1");
+  for (const std::string& page : pages) {
+    const auto told = first_words(Page(page).tags("EXIT STATUS"));
     CHECK(told.count("0") == 1);
     for (const std::string& number : told) {
-      CAPTURE(tool, number);
+      CAPTURE(page, number);
       CHECK(known.count(number) == 1);
     }
   }
