@@ -194,10 +194,10 @@ class Tab:
             time.sleep(0.03)
 
     def text(self, selector):
-        return self.js(f'document.querySelector({json.dumps(selector)})?.innerText ?? null')
+        return self.js(f'document.querySelector({json.dumps(selector)})?.textContent ?? null')
 
     def texts(self, selector):
-        return self.js(f'[...document.querySelectorAll({json.dumps(selector)})].map(element => element.innerText)')
+        return self.js(f'[...document.querySelectorAll({json.dumps(selector)})].map(element => element.textContent)')
 
     def picture(self, file):
         with open(file, 'wb') as out:
