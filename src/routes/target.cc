@@ -34,31 +34,6 @@ int to_hex(char c) {
   return -1;
 }
 
-bool is_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned char first = byte(i);
-    const std::size_t more = first < 0x80   ? 0
-                             : first < 0xc2 ? 9
-                             : first < 0xe0 ? 1
-                             : first < 0xf0 ? 2
-                             : first < 0xf5 ? 3
-                                            : 9;
-    if (i + more >= text.size()) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
-    }
-    const bool is_overlong =
-        (first == 0xe0 && byte(i + 1) < 0xa0) || (first == 0xf0 && byte(i + 1) < 0x90);
-    const bool is_outside =
-        (first == 0xed && byte(i + 1) > 0x9f) || (first == 0xf4 && byte(i + 1) > 0x8f);
-    if (is_overlong || is_outside) return false;
-    i += more + 1;
-  }
-  return true;
-}
-
 /// Without a slash at either end, and with single ones in between.
 std::string joined(std::string_view path) {
   std::string out;
