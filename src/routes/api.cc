@@ -150,7 +150,9 @@ std::string Api::url_base(const http::Request& request) const {
 
 /// "Prefer: wait=10", as far as we let anybody wait.
 std::chrono::microseconds Api::wanted_wait(const http::Request& request) const {
-  for (const std::string_view preference : split(request.header("Prefer"), ",; ", true)) {
+  const std::string_view wishes = request.header("Prefer");
+  if (wishes.empty()) return {};
+  for (const std::string_view preference : split(wishes, ",; ", true)) {
     constexpr std::string_view kWait = "wait=";
     if (preference.substr(0, kWait.size()) != kWait) continue;
     const auto seconds = wire::to_real(preference.substr(kWait.size()));

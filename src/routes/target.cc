@@ -37,10 +37,11 @@ int to_hex(char c) {
 /// Without a slash at either end, and with single ones in between.
 std::string joined(std::string_view path) {
   std::string out;
-  for (const std::string_view part : split(path, "/", true)) {
-    if (!out.empty()) out += '/';
-    out += part;
+  out.reserve(path.size());
+  for (const char c : path) {
+    if (c != '/' || (!out.empty() && out.back() != '/')) out += c;
   }
+  if (!out.empty() && out.back() == '/') out.pop_back();
   return out;
 }
 
