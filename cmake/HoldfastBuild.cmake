@@ -15,7 +15,7 @@ set(HOLDFAST_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 if(HOLDFAST_SANITIZE)
   # g++ 12 with sanitizers sees uninitialised members inside std::regex and std::function.
   add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
-                      -Wno-maybe-uninitialized)
+                      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 endif()
 
