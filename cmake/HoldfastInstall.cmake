@@ -27,6 +27,11 @@ foreach(section 1 5 7 8)
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
+# The server's: systemd finds them there, the reader the rest.
+install(FILES packaging/holdfastd.service DESTINATION lib/systemd/system)
+install(FILES packaging/holdfastd.sysusers DESTINATION lib/sysusers.d RENAME holdfastd.conf)
+install(FILES packaging/holdfastd.conf man/holdfastd.openapi.json DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast)
+
 add_library(holdfast_all INTERFACE)
 set_target_properties(holdfast_all PROPERTIES EXPORT_NAME holdfast)
 target_link_libraries(holdfast_all INTERFACE holdfast_composite)

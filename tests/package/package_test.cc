@@ -107,6 +107,13 @@ TEST_CASE_METHOD(Installed, "the installed tree has every tool and the shape of 
   }
   CHECK(bfs::exists(prefix + "/share/man/man5/holdfast-layout.5"));
   CHECK(bfs::exists(prefix + "/share/man/man7/holdfast-exit.7"));
+  for (const char* file :
+       {"sbin/holdfastd", "share/man/man8/holdfastd.8", "lib/systemd/system/holdfastd.service",
+        "lib/sysusers.d/holdfastd.conf", "share/doc/holdfast/holdfastd.conf",
+        "share/doc/holdfast/holdfastd.openapi.json"}) {
+    INFO(file);
+    CHECK(bfs::exists(prefix + "/" + file));
+  }
 }
 
 TEST_CASE_METHOD(Installed, "the installed tree can be moved and linked to from anywhere",
