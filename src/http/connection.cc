@@ -42,7 +42,7 @@ class Connection::Turn final : public Exchange, public std::enable_shared_from_t
   }
 
   void reply(Response response) override {
-    if (Connection* connection = take_back()) connection->answer(request_, std::move(response));
+    if (Connection* connection = take_back()) connection->answer(request_, response);
   }
 
   std::shared_ptr<Stream> stream(Response head) override;
@@ -392,7 +392,7 @@ bool Connection::may_keep_alive(const Response& response) const {
   return is_keep_alive_ && !response.is_last && !hub_.is_draining();
 }
 
-void Connection::answer(const Request& request, Response response) {
+void Connection::answer(const Request& request, const Response& response) {
   const bool stays = may_keep_alive(response);
   const bool is_old = request.version() < 11;
   hub_.renderer().put(out(), request, response, Renderer::Body::whole,

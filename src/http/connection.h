@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_peer_end();
 
   // Answering.
-  void answer(const Request& request, Response response);
+  void answer(const Request& request, const Response& response);
   std::shared_ptr<Stream> begin_stream(const Request& request, Response head);
   bool put_stream(std::string_view text);
   void end_stream();

@@ -54,7 +54,7 @@ class Loop {
   [[nodiscard]] Timer after(std::chrono::nanoseconds time, std::function<void()> call);
 
   /// From now on those signals no longer act on the process but come here.
-  void on_signal(const std::vector<int>& numbers, std::function<void(int)> call);
+  void on_signal(const std::vector<int>& numbers, const std::function<void(int)>& call);
 
   struct Impl;
   Impl& impl() { return *impl_; }  ///< for Watch and Timer

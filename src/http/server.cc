@@ -87,7 +87,7 @@ class Server::Impl {
   std::vector<Door> listeners_;
 };
 
-Server::Server(Loop& loop, Handler handler, Observer& observer, Limits limits)
+Server::Server(Loop& loop, Handler handler, Observer& observer, const Limits& limits)
     : impl_(std::make_unique<Impl>(loop, std::move(handler), observer, limits)) {}
 
 Server::~Server() = default;

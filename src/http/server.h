@@ -56,7 +56,7 @@ class Observer {
 class Server {
  public:
   /// `observer` outlives the Server.
-  Server(Loop& loop, Handler handler, Observer& observer, Limits limits = {});
+  Server(Loop& loop, Handler handler, Observer& observer, const Limits& limits = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();

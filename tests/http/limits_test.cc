@@ -76,6 +76,7 @@ TEST_CASE("a half-sent body is answered 408", "[http]") {
   REQUIRE(reply);
   CHECK(reply->status == 408);
   CHECK(client.read_to_end() == "");
+  client.close();
   CHECK(rig.becomes_empty());
 }
 
