@@ -55,7 +55,7 @@ bool RevokeFilter::fits(const Claim& other) const {
 
 Book::Entry& Book::entry(const std::string& name) {
   const auto [place, is_new] = entries_.try_emplace(
-      name, Entry{name, Resource(fence_floor_, rules_.grant_grace), {}, {}, 0, 0});
+      name, Entry{name, Resource(fence_floor_, rules_.grant_grace), {}, {}, 0, 0, fence_floor_});
   return place->second;
 }
 
@@ -83,7 +83,10 @@ void Book::restore(std::vector<Claim> claims, ClaimId last_id, std::uint64_t fen
     }
   }
   std::sort(ended_.begin(), ended_.end());
-  for (auto& [name, home] : entries_) note(home, Micros::min());
+  for (auto& [name, home] : entries_) {
+    home.fence = home.resource.fence();  // granted before our time
+    note(home, Micros::min());
+  }
 }
 
 /// Brings every index in line with what happened to the claims of one resource.
@@ -112,6 +115,8 @@ void Book::count(Entry& entry) {
   if (entry.active + entry.waiting != 0 && active + waiting == 0) --totals_.resources;
   entry.active = active;
   entry.waiting = waiting;
+  counters_.granted += entry.resource.fence() - entry.fence;
+  entry.fence = entry.resource.fence();
 }
 
 void Book::count_live(const Claim& claim, int difference) {
@@ -139,6 +144,7 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
     if (earlier->resource != wish.resource) return refusal(Answer::Kind::key_misused, now);
     Entry& home = entry(earlier->resource);
     home.resource.settle(now);
+    home.resource.hear(*earlier, wish.heard_for, now);
     note(home, now.time);
     const bool waits = earlier->status == Status::waiting;
     return answer(waits ? Outcome::waiting : Outcome::active, home, *earlier, now);
@@ -150,7 +156,8 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
   }
   Entry& home = entry(wish.resource);
   home.resource.settle(now);
-  if (home.resource.waiting().size() >= rules_.max_queue) {
+  if (home.resource.waiting().size() >= rules_.max_queue &&
+      !home.resource.has_place_for(wish.mode, wish.count, now.time)) {
     note(home, now.time);
     return refusal(Answer::Kind::queue_full, now);
   }
@@ -168,9 +175,7 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
   claim.heard = now.time + wish.heard_for;
   keep(home, claim);
   count_live(claim, +1);
-  const std::uint64_t fence = home.resource.fence();
   const Outcome outcome = home.resource.enter(claim, now);
-  counters_.granted += home.resource.fence() - fence;
   note(home, now.time);
   return answer(outcome, home, claim, now);
 }
@@ -183,15 +188,14 @@ Answer Book::patch(ClaimId id, const Change& change, const Caller& caller, Stamp
     return refusal(Answer::Kind::forbidden, now);
   }
   Entry& home = entry(claim.resource);
-  const std::uint64_t fence = home.resource.fence();
   const Outcome outcome = apply(home.resource, claim, change, now);
-  counters_.granted += home.resource.fence() - fence;
   note(home, now.time);
   return answer(outcome, home, claim, now);
 }
 
 std::vector<ClaimId> Book::revoke(const RevokeFilter& filter, const std::string& reason,
                                   Stamp now) {
+  settle_due(now);
   std::vector<ClaimId> fitting;
   for (const ClaimId id : live_) {
     if (filter.fits(claims_.at(id))) fitting.push_back(id);
@@ -200,9 +204,7 @@ std::vector<ClaimId> Book::revoke(const RevokeFilter& filter, const std::string&
   for (auto id = fitting.rbegin(); id != fitting.rend(); ++id) {
     Claim& claim = claims_.at(*id);
     Entry& home = entry(claim.resource);
-    const std::uint64_t fence = home.resource.fence();
     (void)home.resource.end(claim, Status::revoked, reason, now);  // they are live: it is done
-    counters_.granted += home.resource.fence() - fence;
     note(home, now.time);
   }
   return fitting;
@@ -316,9 +318,7 @@ std::uint64_t Book::fence(const std::string& name) const {
 void Book::settle_due(Stamp now) {
   while (!due_.empty() && due_.begin()->first <= now.time) {
     Entry& home = *due_.begin()->second;
-    const std::uint64_t fence = home.resource.fence();
     home.resource.settle(now);
-    counters_.granted += home.resource.fence() - fence;
     note(home, now.time);
   }
 }

@@ -73,6 +73,7 @@ class Book {
     std::deque<ClaimId> claims;  ///< live and ended, by id
     std::optional<Micros> due;
     std::size_t active = 0, waiting = 0;  ///< as counted in totals_
+    std::uint64_t fence = 0;              ///< as counted in counters_
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 

@@ -24,15 +24,21 @@ void Resource::restore(Claim& claim) {
   if (claim.waiting_ttl.count() != 0) ++with_waiting_ttl_;
 }
 
-bool Resource::admits(const Claim& claim) const {
-  if (active_.empty()) return true;
-  if (claim.mode == Mode::exclusive) return false;
-  std::size_t places = claim.count;
+/// Beside those who are active and not lapsed at that time.
+bool Resource::admits(Mode mode, std::uint32_t count, Micros lapsed_at) const {
+  std::size_t others = 0;
+  std::size_t places = count;
   for (const Claim* other : active_) {
-    if (other->mode != claim.mode) return false;
+    if (other->is_lapsed(lapsed_at)) continue;
+    if (mode == Mode::exclusive || other->mode != mode) return false;
+    ++others;
     places = std::min<std::size_t>(places, other->count);
   }
-  return claim.mode == Mode::shared || active_.size() < places;
+  return others == 0 || mode == Mode::shared || others < places;
+}
+
+bool Resource::has_place_for(Mode mode, std::uint32_t count, Micros time) const {
+  return waiting_.empty() && admits(mode, count, time);
 }
 
 Claim* Resource::lapsed_first(Micros time) const {
@@ -81,7 +87,7 @@ void Resource::settle(Stamp now) {
   drop_silent(now);
   while (!waiting_.empty()) {
     Claim& head = *waiting_.front();
-    if (admits(head)) {
+    if (admits(head.mode, head.count, Micros::min())) {
       waiting_.pop_front();
       if (head.waiting_ttl.count() != 0) --with_waiting_ttl_;
       make_active(head, std::max(head.ttl, grant_grace_), now);
@@ -107,20 +113,25 @@ Outcome Resource::enter(Claim& claim, Stamp now) {
   return Outcome::active;
 }
 
+void Resource::hear(Claim& claim, Micros heard_for, Stamp now) {
+  if (claim.status != Status::waiting || claim.waiting_ttl.count() == 0) return;
+  // An earlier request may still be held, for longer than this one.
+  claim.heard = std::max(claim.heard, now.time + heard_for);
+  changed_.push_back(&claim);
+}
+
 Outcome Resource::activate(Claim& claim, Micros heard_for, Stamp now) {
   settle(now);
   if (claim.is_final()) return Outcome::wrong_state;
   if (claim.status == Status::waiting) {
-    if (claim.waiting_ttl.count() != 0) {
-      claim.heard = now.time + heard_for;
-      changed_.push_back(&claim);
-    }
+    hear(claim, heard_for, now);
     return Outcome::conflict;
   }
   if (!claim.is_confirmed || claim.is_lapsed(now.time)) {
     claim.is_confirmed = true;
     claim.deadline = now.time + claim.ttl;
     changed_.push_back(&claim);
+    settle(now);  // that may be nothing, where the grace was more
   }
   return Outcome::active;
 }

@@ -53,8 +53,14 @@ class Resource {
   /// active.
   void settle(Stamp now);
 
+  /// Whether a new claim would be active at once, now that all that is due is settled.
+  bool has_place_for(Mode mode, std::uint32_t count, Micros time) const;
+
   /// A new claim, with the highest id so far: active or waiting.
   Outcome enter(Claim& claim, Stamp now);
+
+  /// The client of a waiter is there: its silence begins when the client goes, after `heard_for`.
+  void hear(Claim& claim, Micros heard_for, Stamp now);
 
   /// "status: active". `heard_for`: how long the client stays on the line.
   Outcome activate(Claim& claim, Micros heard_for, Stamp now);
@@ -80,7 +86,7 @@ class Resource {
   std::vector<Claim*> take_changed();
 
  private:
-  bool admits(const Claim& claim) const;
+  bool admits(Mode mode, std::uint32_t count, Micros lapsed_at) const;
   Claim* lapsed_first(Micros time) const;
   void make_active(Claim& claim, Micros lease, Stamp now);
   void finish(Claim& claim, Status final_status, const std::string& reason, Stamp now);
