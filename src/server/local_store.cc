@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "server/archive.h"
@@ -12,6 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kRetry = 500ms;
+/// However far away the next lease's end is, we look at the clock as often: that is how a stop is
+/// noticed whenever it comes, and not only if it hides the end of a lease.
+constexpr Micros kBeat = 1s;
 constexpr std::size_t kDropAtOnce = 1000;
 constexpr std::size_t kDropByTheWay = 8;
 
@@ -45,6 +49,7 @@ Stamp LocalStore::tick() {
   const Stamp now = clock_.now();
   if (trouble_) return now;
   book_->settle_due(now);
+  gather();  // what ends and is dropped at once is told of all the same
   book_->drop_ended(now, kDropByTheWay);
   return now;
 }
@@ -189,6 +194,8 @@ void LocalStore::flush() {
   const bool changes = !batch->rows.changed.empty() || !batch->rows.dropped.empty();
   if (changes && rows_) {
     batch->archive = rules_.archive;
+    std::move(unarchived_.begin(), unarchived_.end(), std::back_inserter(batch->rows.dropped));
+    unarchived_.clear();
     commit(std::move(batch));
   } else {
     complete(*batch);
@@ -200,8 +207,7 @@ void LocalStore::commit(std::shared_ptr<Batch> batch) {
   is_writing_ = true;
   writer_->run([this, batch = std::move(batch)] {
     const auto begin = std::chrono::steady_clock::now();
-    auto failure = archive(batch->archive, batch->rows.dropped);
-    if (!failure) failure = rows_->commit(batch->rows);
+    auto failure = write(*batch);
     const auto took = std::chrono::steady_clock::now() - begin;
     scheduler_.post([this, batch, failure = std::move(failure), took] {
       commits_.commit_time += took;
@@ -211,12 +217,23 @@ void LocalStore::commit(std::shared_ptr<Batch> batch) {
   });
 }
 
-void LocalStore::committed(const Batch& batch, const std::optional<std::string>& failure) {
+/// On the writer's thread.
+std::optional<std::string> LocalStore::write(Batch& batch) {
+  batch.archive_failure = archive(batch.archive, batch.rows.dropped);
+  if (batch.archive_failure) batch.unarchived = std::exchange(batch.rows.dropped, {});
+  return rows_->commit(batch.rows);
+}
+
+void LocalStore::committed(Batch& batch, const std::optional<std::string>& failure) {
   is_writing_ = false;
   if (failure) {
     ++commits_.commit_failures;
     fail(batch, *failure);
     return;
+  }
+  if (batch.archive_failure) {
+    log_.error("holdfastd: ended claims stay in the database: {}", *batch.archive_failure);
+    unarchived_ = std::move(batch.unarchived);
   }
   ++commits_.commits;
   commits_.committed_changes += batch.rows.changed.size();
@@ -268,6 +285,7 @@ void LocalStore::recovered(std::variant<Rows::Contents, StoreError>* loaded,
     book_ = std::make_unique<Book>(rules_);
     book_->restore(std::move(contents->claims), contents->last_id, contents->fence_floor);
     last_gathered_ = book_->last_id();
+    unarchived_.clear();
     is_memory_good_ = true;
   }
   if (is_memory_good_ && !failure) {
@@ -288,7 +306,7 @@ void LocalStore::arm() {
   const auto due = book_->next_due();
   if (!due || (armed_ && *armed_ <= *due)) return;
   const Micros now = clock_.now().time;
-  armed_ = std::max(now, *due);
+  armed_ = std::clamp(*due, now, now + kBeat);
   clock_.expect(armed_);
   timer_ = scheduler_.after(*armed_ - now, [this] { time_has_come(); });
 }

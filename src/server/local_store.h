@@ -29,6 +29,7 @@ namespace holdfast::server {
 ///           from the rows. Until a commit works again (tried twice a second) reads are served and
 ///           changes are refused. Only one who is killed between a failed commit and the next may
 ///           find, when the disk lied about the failure, that it was kept after all.
+/// Archive:  what cannot be archived stays in the rows, and is tried again with every later batch.
 /// Killed:   what was answered is in the rows; what was not may be.
 /// Owns:     one thread, which does nothing but commit.
 class LocalStore final : public Store {
@@ -66,6 +67,8 @@ class LocalStore final : public Store {
     Rows::Batch rows;
     std::vector<Answering> answers;
     std::string archive;
+    std::optional<std::string> archive_failure;
+    std::vector<Claim> unarchived;  ///< were to be dropped; stay in the rows until they can be
   };
 
   Stamp tick();
@@ -77,7 +80,8 @@ class LocalStore final : public Store {
   void flush_soon();
   void flush();
   void commit(std::shared_ptr<Batch> batch);
-  void committed(const Batch& batch, const std::optional<std::string>& failure);
+  std::optional<std::string> write(Batch& batch);
+  void committed(Batch& batch, const std::optional<std::string>& failure);
   void complete(const Batch& batch);
   void fail(const Batch& batch, const std::string& reason);
   void recover();
@@ -97,7 +101,8 @@ class LocalStore final : public Store {
 
   Batch pending_;
   std::unordered_map<ClaimId, std::size_t> place_in_pending_;
-  ClaimId last_gathered_ = 0;  ///< ids above it are new to the rows
+  ClaimId last_gathered_ = 0;      ///< ids above it are new to the rows
+  std::vector<Claim> unarchived_;  ///< dropped from memory, in the rows until the archive works
   bool is_flush_due_ = false;
   bool is_writing_ = false;
   std::function<void()> closed_;

@@ -1,5 +1,6 @@
 #include "server/server_clock.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -33,7 +34,7 @@ ServerClock::Sources ServerClock::real() {
 }
 
 ServerClock::ServerClock(Micros start, Sources sources, Notice notice)
-    : sources_(std::move(sources)), notice_(std::move(notice)) {
+    : sources_(std::move(sources)), notice_(std::move(notice)), last_(start) {
   const nanoseconds monotonic = sources_.monotonic();
   offset_ = start - duration_cast<Micros>(monotonic);
   wall_ahead_ = sources_.wall() - monotonic;
@@ -54,7 +55,9 @@ Stamp ServerClock::now() {
     time -= lost;
     due_.reset();
   }
-  return {time, duration_cast<Micros>(wall)};
+  // After a stop it waits here until it is as late again as it was before.
+  last_ = std::max(last_, time);
+  return {last_, duration_cast<Micros>(wall)};
 }
 
 void ServerClock::compare_clocks(nanoseconds monotonic, nanoseconds wall) {

@@ -44,7 +44,8 @@ class ServerClock {
 
   Sources sources_;
   Notice notice_;
-  Micros offset_;  ///< of our time to the monotonic clock
+  Micros offset_{};  ///< of our time to the monotonic clock
+  Micros last_;      ///< that was told
   std::optional<Micros> due_;
   std::chrono::nanoseconds wall_ahead_{}, boot_ahead_{};  ///< of the monotonic clock
   std::chrono::nanoseconds compared_{};
