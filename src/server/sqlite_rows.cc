@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace holdfast::server {
 namespace {
 
+constexpr int kPatience = 2000;             // milliseconds, with others who read or copy
 constexpr int kApplicationId = 0x68666431;  // "hfd1"
 
 /// Each entry brings a database one version further. Never change one that was released: append.
@@ -163,14 +165,19 @@ class SqliteRows final : public Rows {
   }
 
   /// The reason if it cannot.
-  std::optional<std::string> open(bool may_create) {
+  std::optional<std::string> open() {
+    // Two names of one file must come to one lock.
+    std::error_code ignored;
+    const auto real = std::filesystem::weakly_canonical(file_, ignored);
+    if (!real.empty()) file_ = real.string();
     if (const std::string network = network_filesystem(file_); !network.empty()) {
       return file_ + ": is on a network filesystem (" + network +
              "), where SQLite cannot be safe; take a local folder, or postgres:";
     }
     if (auto taken = take_lock()) return taken;
-    if (auto failure = connect(may_create)) return failure;
-    return migrate();
+    if (auto failure = connect(true)) return failure;
+    remember_file();
+    return std::nullopt;
   }
 
   std::variant<Contents, StoreError> load() override {
@@ -183,9 +190,13 @@ class SqliteRows final : public Rows {
       contents.claims.push_back(read_claim(rows));
     }
     if (result != SQLITE_DONE) return StoreError{failure()};
-    contents.last_time = Micros(mark("time"));
-    contents.last_id = static_cast<ClaimId>(mark("last_id"));
-    contents.fence_floor = static_cast<std::uint64_t>(mark("fence_floor"));
+    const auto time = mark("time");
+    const auto last_id = mark("last_id");
+    const auto fence_floor = mark("fence_floor");
+    if (!time || !last_id || !fence_floor) return StoreError{file_ + ": a mark cannot be read"};
+    contents.last_time = Micros(*time);
+    contents.last_id = static_cast<ClaimId>(*last_id);
+    contents.fence_floor = static_cast<std::uint64_t>(*fence_floor);
     return contents;
   }
 
@@ -205,7 +216,8 @@ class SqliteRows final : public Rows {
   template <class Work>
   std::optional<std::string> in_transaction(const Work& work) {
     if (begin_.run() && work() && commit_.run()) return std::nullopt;
-    std::string why = failure();
+    const bool is_lost = sqlite3_errcode(database_.get()) == SQLITE_OK;
+    std::string why = is_lost ? file_ + ": a claim is gone that was in it" : failure();
     if (sqlite3_get_autocommit(database_.get()) == 0) (void)tell(database_.get(), "ROLLBACK");
     return why;
   }
@@ -216,6 +228,7 @@ class SqliteRows final : public Rows {
       bind_state(statement, row.view.claim);
       if (row.is_new) bind_birth(statement, row.view.claim);
       if (!statement.run()) return false;
+      if (sqlite3_changes(database_.get()) != 1) return false;
     }
     for (const Claim& claim : batch.dropped) {
       delete_.bind(1, static_cast<std::int64_t>(claim.id));
@@ -234,10 +247,11 @@ class SqliteRows final : public Rows {
     return mark_.run();
   }
 
-  std::int64_t mark(const std::string& name) {
+  std::optional<std::int64_t> mark(const std::string& name) {
     Statement statement(database_.get(), "SELECT value FROM marks WHERE name = ?1");
     statement.bind(1, name);
-    return statement.step() == SQLITE_ROW ? statement.number(0) : 0;
+    if (statement.step() != SQLITE_ROW) return std::nullopt;
+    return statement.number(0);
   }
 
   std::string failure() const {
@@ -259,17 +273,18 @@ class SqliteRows final : public Rows {
     const int result = sqlite3_open_v2(file_.c_str(), &database, flags, nullptr);
     database_.reset(database);
     if (result != SQLITE_OK) return failure();
-    sqlite3_busy_timeout(database, 2000);
+    sqlite3_busy_timeout(database, kPatience);
+    if (auto foreign = is_foreign()) return foreign;
     if (!tell(database,
               "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
               "PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY")) {
       return failure();
     }
-    remember_file();
-    return std::nullopt;
+    return migrate();
   }
 
-  std::optional<std::string> migrate() {
+  /// Asked before anything is changed.
+  std::optional<std::string> is_foreign() const {
     sqlite3* database = database_.get();
     const auto version = ask(database, "PRAGMA user_version");
     const auto application = ask(database, "PRAGMA application_id");
@@ -282,6 +297,13 @@ class SqliteRows final : public Rows {
       return file_ + ": was written by a newer holdfastd (schema " + std::to_string(version) +
              "; this one knows " + std::to_string(kVersion) + ")";
     }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> migrate() {
+    sqlite3* database = database_.get();
+    const auto version = ask(database, "PRAGMA user_version");
+    if (version < 0) return failure();
     for (auto next = static_cast<std::size_t>(version); next < kMigrations.size(); ++next) {
       const std::string step = "BEGIN IMMEDIATE;" + std::string(kMigrations.at(next)) +
                                "PRAGMA application_id = " + std::to_string(kApplicationId) +
@@ -324,10 +346,12 @@ class SqliteRows final : public Rows {
   }
 
   std::optional<std::string> reconnect_if_gone() {
-    if (database_ && !is_gone()) return std::nullopt;
+    auto failure = is_gone();
+    if (database_ && !failure) return std::nullopt;
     forget();
-    if (auto failure = connect(false)) return failure;
-    return migrate();
+    if (!failure) failure = connect(false);
+    if (failure) forget();
+    return failure;
   }
 
   void forget() {
@@ -348,7 +372,7 @@ class SqliteRows final : public Rows {
 
 std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file) {
   auto rows = std::make_unique<SqliteRows>(file);
-  if (auto failure = rows->open(true)) return StoreError{*failure};
+  if (auto failure = rows->open()) return StoreError{*failure};
   return rows;
 }
 
@@ -358,6 +382,7 @@ std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
   const int result = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr);
   const Database database(handle);
   if (result != SQLITE_OK) return StoreError{file + ": " + sqlite3_errmsg(handle)};
+  sqlite3_busy_timeout(handle, kPatience);
   if (ask(handle, "PRAGMA application_id") != kApplicationId) {
     return StoreError{file + ": is not a database of holdfastd"};
   }
