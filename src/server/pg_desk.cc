@@ -52,10 +52,11 @@ Claim to_claim(const NewClaim& wish, Stamp now) {
   return claim;
 }
 
-Answer repeat(PgScene& scene, PgScene::Entry& entry, const PgScene::Key& key) {
-  const Claim* claim = key.resource == entry.id ? scene.find(key.claim) : nullptr;
+Answer repeat(PgScene& scene, PgScene::Entry& entry, const PgScene::Key& key, Micros heard_for) {
+  Claim* claim = key.resource == entry.id ? scene.find(key.claim) : nullptr;
   if (claim == nullptr) return refusal(Answer::Kind::key_misused, scene.now());
   entry.machine.settle(scene.now());
+  entry.machine.hear(*claim, heard_for, scene.now());
   scene.note(entry);
   const bool waits = claim->status == Status::waiting;
   return answer_of(waits ? Outcome::waiting : Outcome::active, entry.machine, *claim, scene.now());
@@ -65,7 +66,9 @@ Answer post(PgScene& scene, PgScene::Entry& entry, const NewClaim& wish, const R
   const Stamp now = scene.now();
   if (!wish.key.empty()) {
     const auto key = scene.key(pg_key(wish.owner, wish.key));
-    if (key && now.time - key->queued < kKeyLife) return repeat(scene, entry, *key);
+    if (key && now.time - key->queued < kKeyLife) {
+      return repeat(scene, entry, *key, wish.heard_for);
+    }
   }
   if (rules.max_claims_per_owner != 0 && !wish.owner.empty() &&
       scene.owned(wish.owner) >= rules.max_claims_per_owner) {
@@ -73,7 +76,8 @@ Answer post(PgScene& scene, PgScene::Entry& entry, const NewClaim& wish, const R
   }
   entry.machine.settle(now);
   scene.note(entry);
-  if (entry.machine.waiting().size() >= rules.max_queue) {
+  if (entry.machine.waiting().size() >= rules.max_queue &&
+      !entry.machine.has_place_for(wish.mode, wish.count, now.time)) {
     return refusal(Answer::Kind::queue_full, now);
   }
   Claim& claim = scene.add(entry, to_claim(wish, now));
