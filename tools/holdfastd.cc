@@ -20,7 +20,8 @@ Exit failed(const std::string& why) {
 }
 
 Exit check(const Options& options) {
-  const auto result = server::inspect_store(options.store, [](const server::Claim&) {});
+  const auto result =
+      server::inspect_store(options.store, [](const server::Claim&, server::Stamp) {});
   if (const auto* error = std::get_if<server::StoreError>(&result)) return failed(error->why);
   const auto& found = std::get<server::Inspection>(result);
   for (const std::string& fault : found.faults) std::cout << fault << "\n";
@@ -29,13 +30,17 @@ Exit check(const Options& options) {
 }
 
 Exit export_claims(const Options& options) {
-  const auto result = server::inspect_store(options.store, [](const server::Claim& claim) {
+  const auto put = [](const server::Claim& claim, server::Stamp now) {
     std::string line;
-    const server::Stamp then = claim.is_final() ? claim.ended : claim.queued;
-    server::put_claim(line, {claim, 0}, then, {});
+    server::put_claim(line, {claim, 0}, now, {});
     std::cout << line << "\n";
-  });
+  };
+  const auto result = server::inspect_store(options.store, put);
   if (const auto* error = std::get_if<server::StoreError>(&result)) return failed(error->why);
+  for (const std::string& fault : std::get<server::Inspection>(result).faults) {
+    std::cerr << "holdfastd: " << fault << "\n";
+  }
+  if (!std::get<server::Inspection>(result).faults.empty()) return ServerExit::failed;
   return std::cout.flush() ? ServerExit::ok : ServerExit::failed;
 }
 

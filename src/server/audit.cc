@@ -11,11 +11,15 @@ void Audit::fault(const Claim& claim, const std::string& what) {
                     "\": " + what);
 }
 
+bool Audit::is_unknown(const Claim& claim) {
+  return claim.status > Status::expired || claim.mode > Mode::counted;
+}
+
 void Audit::add(const Claim& claim) {
   if (claim.id <= last_) fault(claim, "its id is not larger than the one before");
   last_ = claim.id;
   if (claim.resource.empty()) fault(claim, "has no resource");
-  if (claim.status > Status::expired || claim.mode > Mode::counted) {
+  if (is_unknown(claim)) {
     fault(claim, "its status or mode is unknown");
     return;
   }

@@ -13,6 +13,9 @@ class Audit {
  public:
   void add(const Claim& claim);
 
+  /// It has a status or a mode for which there is no word.
+  static bool is_unknown(const Claim& claim);
+
   /// All that was found; none if it is sound.
   std::vector<std::string> end() const;
 

@@ -643,8 +643,8 @@ std::variant<std::unique_ptr<Store>, StoreError> open_postgres(const std::string
   return std::make_unique<PostgresStore>(conninfo, std::move(rules), scheduler, std::move(log));
 }
 
-std::variant<Inspection, StoreError> inspect_postgres(
-    const std::string& conninfo, const std::function<void(const Claim&)>& each) {
+std::variant<Inspection, StoreError> inspect_postgres(const std::string& conninfo,
+                                                      const Inspector& each) {
   auto opened = open_good(conninfo);
   if (auto* error = std::get_if<PgError>(&opened)) return StoreError{"postgres: " + error->why};
   PgConnection& connection = std::get<0>(opened);
@@ -655,10 +655,12 @@ std::variant<Inspection, StoreError> inspect_postgres(
        {"SELECT c.id FROM holdfast.claims c JOIN holdfast.resources r ON r.id = c.resource "
         "WHERE c.fence > r.fence ORDER BY c.id"},
        {"SELECT c.id FROM holdfast.claims c, holdfast.claim_ids s "
-        "WHERE c.id > s.last_value ORDER BY c.id"}});
+        "WHERE c.id > s.last_value ORDER BY c.id"},
+       {std::string("SELECT ") + kPgClock}});
   if (auto* error = std::get_if<PgError>(&begun)) return StoreError{"postgres: " + error->why};
   const auto& rows = std::get<0>(begun);
   Inspection inspection{faults_around(rows[1], rows[2]), 0};
+  const Stamp now = to_stamp(rows[3].number(0, 0));
   ClaimId last = 0;
   while (true) {
     auto page = connection.run({{std::string("SELECT ") + kPgClaim +
@@ -673,7 +675,7 @@ std::variant<Inspection, StoreError> inspect_postgres(
       const Claim claim = to_claim(claims, i);
       last = claim.id;
       ++inspection.claims;
-      each(claim);
+      each(claim, now);
     }
   }
 }

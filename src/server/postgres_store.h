@@ -41,7 +41,7 @@ std::variant<std::unique_ptr<Store>, StoreError> open_postgres(const std::string
                                                                Log log);
 
 /// All claims by id, in one snapshot, and what is wrong with the tables around them.
-std::variant<Inspection, StoreError> inspect_postgres(
-    const std::string& conninfo, const std::function<void(const Claim&)>& each);
+std::variant<Inspection, StoreError> inspect_postgres(const std::string& conninfo,
+                                                      const Inspector& each);
 
 }  // namespace holdfast::server

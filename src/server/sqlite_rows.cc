@@ -377,7 +377,7 @@ std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& f
 }
 
 std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
-                                                    const std::function<void(const Claim&)>& each) {
+                                                    const Inspector& each) {
   sqlite3* handle = nullptr;
   const int result = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr);
   const Database database(handle);
@@ -394,10 +394,13 @@ std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
   while (check.step() == SQLITE_ROW) {
     if (const std::string line = check.text(0); line != "ok") inspection.faults.push_back(line);
   }
+  (void)tell(handle,
+             "BEGIN");  // so that all of it is of one moment, while a server goes on writing
+  const Stamp now{Micros(ask(handle, "SELECT value FROM marks WHERE name = 'time'")), {}};
   Statement rows(handle, kSelect);
   int step = SQLITE_ROW;
   while ((step = rows.step()) == SQLITE_ROW) {
-    each(read_claim(rows));
+    each(read_claim(rows), now);
     ++inspection.claims;
   }
   if (step != SQLITE_DONE) inspection.faults.emplace_back(sqlite3_errmsg(handle));

@@ -24,8 +24,7 @@ namespace holdfast::server {
 std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file);
 
 /// All of a file's claims, read without serving it, and what is wrong with the file itself.
-std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
-                                                    const std::function<void(const Claim&)>& each);
+std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file, const Inspector& each);
 
 /// The name of the network filesystem that `path`, or the folder in which it will be, is on; empty
 /// if it is on none.

@@ -44,11 +44,11 @@ std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& w
 }
 
 std::variant<Inspection, StoreError> inspect_store(const std::string& where,
-                                                   const std::function<void(const Claim&)>& each) {
+                                                   const Inspector& each) {
   Audit audit;
-  const auto look = [&](const Claim& claim) {
+  const auto look = [&](const Claim& claim, Stamp now) {
     audit.add(claim);
-    each(claim);
+    if (!Audit::is_unknown(claim)) each(claim, now);
   };
   std::variant<Inspection, StoreError> result = no_such(where);
   if (const auto file = behind(where, "sqlite:")) {

@@ -205,12 +205,14 @@ struct StoreError {
 std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& where, Rules rules,
                                                             Scheduler& scheduler, Log log);
 
-/// Everything in a database, read without serving it. For `holdfastd check` and `export`.
+/// Everything in a database, read without serving it. For `holdfastd check` and `export`. `now` is
+/// the moment by which leases run there: of the last change, where the clock stands still without a
+/// server.
 struct Inspection {
   std::vector<std::string> faults;  ///< of the file and of the claims in it; none: sound
   std::size_t claims = 0;
 };
-std::variant<Inspection, StoreError> inspect_store(const std::string& where,
-                                                   const std::function<void(const Claim&)>& each);
+using Inspector = std::function<void(const Claim& claim, Stamp now)>;
+std::variant<Inspection, StoreError> inspect_store(const std::string& where, const Inspector& each);
 
 }  // namespace holdfast::server
