@@ -3,11 +3,18 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <system_error>
+
 namespace holdfast::http {
 namespace {
 
-std::string last_reason() {
-  const unsigned long code = ::ERR_peek_last_error();
+/// The first of the reasons that were given: what follows is only that the rest failed too.
+std::string first_reason() {
+  const unsigned long code = ::ERR_peek_error();
+  if (ERR_SYSTEM_ERROR(code)) {
+    ::ERR_clear_error();
+    return std::generic_category().message(ERR_GET_REASON(code));
+  }
   const char* text = code != 0 ? ::ERR_reason_error_string(code) : nullptr;
   ::ERR_clear_error();
   return text != nullptr ? text : "unknown reason";
@@ -25,7 +32,7 @@ std::shared_ptr<const Tls> Tls::load(const std::string& certificate_file,
   auto tls = std::make_shared<const Tls>(::SSL_CTX_new(::TLS_server_method()));
   SSL_CTX* context = tls->context();
   const auto refused = [&](const std::string& what) {
-    why = what + ": " + last_reason();
+    why = what + ": " + first_reason();
     return nullptr;
   };
   if (context == nullptr) return refused("TLS");

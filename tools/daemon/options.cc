@@ -6,6 +6,7 @@
 
 #include "base/exit_code.h"
 #include "cli/version.h"
+#include "wire/body.h"
 
 namespace holdfast::daemon {
 namespace {
@@ -22,6 +23,28 @@ constexpr const char* kEpilogue =
     "  holdfastd --listen 127.0.0.1:0 --store memory:   to try it out\n"
     "  curl -sd '{\"resource\": \"gpu0\", \"ttl\": 60}' -H 'Content-Type: application/json' "
     "http://127.0.0.1:8420/v1/claims/\n";
+
+/// Three decades, and in nanoseconds far from overflow.
+constexpr double kMaxSeconds = 1e9;
+constexpr double kMaxNumber = 1e15;
+
+/// CLI11's own checks let "nan" pass, and make a large number of "-1".
+CLI::Validator number_up_to(double most) {
+  const auto fault = [most](const std::string& text) -> std::string {
+    const auto number = wire::to_real(text);
+    if (number && *number >= 0 && *number <= most) return {};
+    return text + " is not a number from 0 to " + std::to_string(static_cast<std::int64_t>(most));
+  };
+  return CLI::Validator(fault, "");
+}
+
+/// For people; CLI11 speaks of INI.
+std::string reason(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  constexpr std::string_view kUnknown = "INI was not able to parse ";
+  if (text.compare(0, kUnknown.size(), kUnknown) != 0) return text;
+  return "the config has a name that is no option: " + text.substr(kUnknown.size());
+}
 
 /// Numbers as they are written in options, before they are given their types.
 struct Raw {
@@ -76,7 +99,7 @@ void add_times(CLI::App& app, Raw& raw) {
     app.add_option(name, value, text)
         ->type_name("SECONDS")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1e10))
+        ->check(number_up_to(kMaxSeconds))
         ->group("Times");
   };
   add("--grant-grace", raw.grant_grace,
@@ -90,7 +113,11 @@ void add_times(CLI::App& app, Raw& raw) {
 
 void add_limits(CLI::App& app, Options& options) {
   const auto add = [&](const char* name, std::size_t& value, const char* text) {
-    app.add_option(name, value, text)->type_name("N")->capture_default_str()->group("Limits");
+    app.add_option(name, value, text)
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(number_up_to(kMaxNumber))
+        ->group("Limits");
   };
   add("--max-body", options.limits.max_body, "bytes of a request's body");
   add("--max-header", options.limits.max_header, "bytes of its head");
@@ -103,7 +130,7 @@ void add_limits(CLI::App& app, Options& options) {
   app.add_option("--rate", options.limits.rate, "requests per second and peer; 0: any number")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number_up_to(kMaxSeconds))
       ->group("Limits");
 }
 
@@ -124,7 +151,7 @@ void add_tasks(CLI::App& app, Options& options, Raw& raw) {
       ->capture_default_str();
   token->add_option("--expires", raw.token_life, "in so many SECONDS")
       ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 1e10));
+      ->check(number_up_to(kMaxSeconds));
 }
 
 /// What could not be right, whatever the values are by themselves.
@@ -176,7 +203,8 @@ std::variant<Options, int> parse_options(int argc, const char* const* argv) {
   app.footer(kEpilogue);
   app.set_version_flag("--version", std::string("holdfastd ") + cli::kVersion);
   app.set_config("--config", "",
-                 "lines \"name = value\", as the long options; read again at SIGHUP");
+                 "lines \"name = value\", as the long options; read again at SIGHUP")
+      ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--store", options.store, "sqlite:FILE, postgres:CONNINFO or memory:")
       ->type_name("STORE")
@@ -192,10 +220,13 @@ std::variant<Options, int> parse_options(int argc, const char* const* argv) {
       app.exit(error, std::cout, std::cerr);
       return Exit(ServerExit::ok).code();
     }
-    std::cerr << "holdfastd: " << error.what() << "\nholdfastd --help says more\n";
+    std::cerr << "holdfastd: " << reason(error) << "\nholdfastd --help says more\n";
     return Exit(ServerExit::usage).code();
   }
-  if (options.store.empty()) options.store = default_store();
+  if (options.store.empty()) {
+    options.store = default_store();
+    options.is_default_store = true;
+  }
   give_types(options, raw);
   if (const std::string why = contradiction(options); !why.empty()) {
     std::cerr << "holdfastd: " << why << "\n";

@@ -20,6 +20,7 @@ struct Options {
 
   std::vector<std::string> listen{"127.0.0.1:8420"};
   std::string store;
+  bool is_default_store = false;  ///< nobody named one
   std::string tokens;
   bool no_auth = false;
   std::string tls_cert, tls_key;
