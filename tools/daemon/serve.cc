@@ -1,7 +1,9 @@
 #include "daemon/serve.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -40,15 +42,21 @@ Exit failed(const std::string& why) {
   return ServerExit::failed;
 }
 
-/// For the database that nobody named: its folder is made.
-void make_state_folder(const std::string& store) {
-  constexpr std::string_view kSqlite = "sqlite:";
-  if (store.compare(0, kSqlite.size(), kSqlite) != 0) return;
-  const std::filesystem::path folder =
-      std::filesystem::path(store.substr(kSqlite.size())).parent_path();
-  std::error_code unless_it_is_there;
-  if (folder.empty() || std::filesystem::exists(folder, unless_it_is_there)) return;
-  std::filesystem::create_directories(folder, unless_it_is_there);  // opening it will tell
+/// For the database that nobody named; a folder that somebody named has to be there.
+void make_state_folder(const Options& options) {
+  if (!options.is_default_store) return;
+  const std::filesystem::path file(options.store.substr(options.store.find(':') + 1));
+  std::error_code opening_it_will_tell;
+  std::filesystem::create_directories(file.parent_path(), opening_it_will_tell);
+}
+
+/// As many as the connections need, or as many as we may have: the usual limit is a thousand.
+void allow_descriptors(std::size_t connections) {
+  constexpr rlim_t kBesides = 200;  // the database, listeners, and those who are told to go away
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= connections + kBesides) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, connections + kBesides);
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // with fewer some are let in later
 }
 
 /// The settings with the tokens in them; the reason if those cannot be read.
@@ -117,32 +125,33 @@ class Daemon {
   }
 
   void apply(const std::optional<Options>& options) {
+    if (is_stopping_) return;
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     notify("RELOADING=1\nMONOTONIC_USEC=" +
            std::to_string(now.tv_sec * 1000000 + now.tv_nsec / 1000));
-    if (options) {
-      take_over(*options);
+    if (const std::string why = options ? take_over(*options) : "the config makes no sense";
+        !why.empty()) {
+      log_.error("holdfastd: all stays as it is: {}", why);
     } else {
-      log_.error("holdfastd: the config makes no sense any more; all stays as it is");
+      log_.info("holdfastd: the config was read again");
     }
     notify("READY=1");
   }
 
-  void take_over(const Options& options) {
+  /// All of it, or nothing and the reason.
+  std::string take_over(const Options& options) {
     auto settings = with_tokens(options);
-    if (const auto* why = std::get_if<std::string>(&settings)) {
-      log_.error("holdfastd: the tokens stay as they are: {}", *why);
-    } else {
-      api_.set(std::get<routes::Settings>(std::move(settings)));
-    }
+    if (const auto* why = std::get_if<std::string>(&settings)) return *why;
     std::string why;
     if (!options.tls_cert.empty() && !server_.load_tls(options.tls_cert, options.tls_key, why)) {
-      log_.error("holdfastd: the certificate stays as it is: {}", why);
+      return why;
     }
+    api_.set(std::get<routes::Settings>(std::move(settings)));
     server_.set_limits(options.limits);
     store_->set_rules(options.rules);
-    log_.info("holdfastd: the config was read again");
+    allow_descriptors(options.limits.max_connections);
+    return {};
   }
 
   Options options_;
@@ -160,7 +169,8 @@ Exit serve(const Options& options, const std::function<std::optional<Options>()>
   umask(0077);  // claims are nobody else's business
   auto settings = with_tokens(options);
   if (const auto* why = std::get_if<std::string>(&settings)) return failed(*why);
-  make_state_folder(options.store);
+  make_state_folder(options);
+  allow_descriptors(options.limits.max_connections);
   http::Loop loop;
   LoopScheduler scheduler(loop);
   auto store = server::open_store(options.store, options.rules, scheduler, Log(options.log));
