@@ -23,7 +23,8 @@ class Stream {
   /// Ends the reply after what was written. Dropping the last pointer does the same.
   virtual void close() = 0;
 
-  /// Called at most once, if the peer goes away, is cut off, or the server drains.
+  /// Called at most once, from a later turn of the loop, when the peer went away, was cut off, or
+  /// the server drains. Not after close(), nor once the Stream is gone.
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 

@@ -71,6 +71,11 @@ Api::Api(http::Loop& loop, server::Store& store, Settings settings, Log log)
   });
 }
 
+void Api::set(Settings settings) {
+  settings_ = std::move(settings);
+  events_.check();
+}
+
 void Api::drain() {
   waiters_.drain();
   events_.drain();

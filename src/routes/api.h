@@ -47,7 +47,10 @@ class Api final : public http::Observer {
   Api(http::Loop& loop, server::Store& store, Settings settings, Log log);
 
   void handle(std::shared_ptr<http::Exchange> exchange);
-  void set(Settings settings) { settings_ = std::move(settings); }
+
+  /// From now on. Streams that would not be opened any more are ended; a request that waits is
+  /// answered as one of those who were let in.
+  void set(Settings settings);
 
   /// Stands in for the Host of a client that names none.
   void set_default_host(std::string host) { default_host_ = std::move(host); }

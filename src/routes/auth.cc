@@ -35,6 +35,12 @@ std::string to_hex(const unsigned char* bytes, std::size_t size) {
   return text;
 }
 
+/// As long as what to_hex() makes of kRandomBytes, which is the size of a SHA-256 too.
+bool is_hex(std::string_view text) {
+  return text.size() == 2 * kRandomBytes &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::string random_text() {
   std::array<unsigned char, kRandomBytes> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) return {};
@@ -54,6 +60,13 @@ bool is_equal(const std::string& a, const std::string& b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
+/// Or is empty. An editor may have left it without.
+bool ends_in_newline(int fd) {
+  const off_t size = lseek(fd, 0, SEEK_END);
+  char last = '\n';
+  return size <= 0 || pread(fd, &last, 1, size - 1) != 1 || last == '\n';
+}
+
 std::chrono::seconds wall_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::system_clock::now().time_since_epoch());
@@ -68,7 +81,8 @@ std::string_view bearer(const http::Request& request) {
     const char c = field[i] >= 'A' && field[i] <= 'Z' ? static_cast<char>(field[i] + 32) : field[i];
     if (c != kWord[i]) return {};
   }
-  return field.substr(field.find_first_not_of(' ', kWord.size() - 1));
+  const std::size_t begin = field.find_first_not_of(' ', kWord.size());
+  return begin == std::string_view::npos ? std::string_view() : field.substr(begin);
 }
 
 }  // namespace
@@ -107,6 +121,7 @@ std::optional<Tokens::Line> Tokens::parse(std::string_view text) {
   const auto scopes = to_scopes(words[1]);
   const auto expires = to_number(words[2]);
   if (!scopes || (!expires && words[2] != "-")) return std::nullopt;
+  if (!is_hex(words[3]) || !is_hex(words[4])) return std::nullopt;
   Line line;
   line.name = words[0];
   line.scopes = *scopes;
@@ -172,8 +187,9 @@ std::variant<std::string, std::string> add_token(const std::string& file, const 
     line += word;
   }
   line += '\n';
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) return failed(file + ": " + std::generic_category().message(errno));
+  if (!ends_in_newline(fd)) line = std::string(1, '\n').append(line);
   const bool is_written =
       write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) && fsync(fd) == 0;
   const int error = errno;

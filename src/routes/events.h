@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -23,11 +24,13 @@ class Events {
   explicit Events(http::Loop& loop) : loop_(loop) {}
 
   /// `resource`: of that one only. `url_base`: for the claims' urls.
+  /// `may_listen` is asked again at every beat, and by check().
   void add(std::shared_ptr<http::Stream> stream, std::optional<std::string> resource,
-           std::string url_base);
+           std::string url_base, std::function<bool()> may_listen);
 
   void tell(const server::View& view, server::Stamp now);
-  void drain();
+  void check();  ///< ends the streams of those who may listen no more
+  void drain();  ///< ends all, and every new one at once
 
   std::size_t size() const { return listeners_.size(); }
 
@@ -36,6 +39,7 @@ class Events {
     std::shared_ptr<http::Stream> stream;
     std::optional<std::string> resource;
     std::string url_base;
+    std::function<bool()> may_listen;
   };
 
   void beat();
@@ -44,6 +48,7 @@ class Events {
   std::list<Listener> listeners_;
   std::uint64_t last_id_ = 0;
   http::Timer beat_;
+  bool is_draining_ = false;
 };
 
 }  // namespace holdfast::routes

@@ -46,7 +46,8 @@ bool reply_refusal(const Call& call, const server::Answer& answer) {
       return false;
     case Kind::not_found:
       reply(call, 404,
-            R"({"exception_class": "ClaimNotFound", "claim_id": )" + call.target.argument + "}");
+            R"({"exception_class": "ClaimNotFound", "claim_id": )" +
+                (call.target.argument.empty() ? "null" : call.target.argument) + "}");
       return true;
     case Kind::forbidden:
       reply_message(call, 403, "this claim belongs to somebody else");
