@@ -103,7 +103,8 @@ PgTold<PgConnection> PgConnection::open(const std::string& conninfo) {
   if (PQstatus(connection) != CONNECTION_OK) {
     return PgError{one_line(PQerrorMessage(connection)), {}, true};
   }
-  PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);  // else to stderr
+  PQsetNoticeProcessor(
+      connection, [](void*, const char*) {}, nullptr);  // else to stderr
   if (PQsetnonblocking(connection, 1) != 0 || PQenterPipelineMode(connection) != 1) {
     return PgError{one_line(PQerrorMessage(connection)), {}, true};
   }

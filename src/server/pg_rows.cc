@@ -6,12 +6,14 @@ namespace {
 template <class Get>
 std::string numbers_of(const std::vector<const Claim*>& claims, Get get) {
   std::vector<std::int64_t> values;
+  values.reserve(claims.size());
   for (const Claim* claim : claims) values.push_back(static_cast<std::int64_t>(get(*claim)));
   return pg_array(values);
 }
 
 std::string texts_of(const std::vector<const Claim*>& claims, std::string Claim::*member) {
   std::vector<std::string> values;
+  values.reserve(claims.size());
   for (const Claim* claim : claims) values.push_back(claim->*member);
   return pg_text_array(values);
 }

@@ -100,6 +100,7 @@ std::optional<PgError> create(PgConnection& connection) {
   if (auto* error = std::get_if<PgError>(&found)) return *error;
   if (std::get<Found>(found).is_there) return std::nullopt;  // another one was faster
   std::vector<PgStatement> statements;
+  statements.reserve(kVersion1.size());
   for (const char* sql : kVersion1) statements.push_back({sql});
   auto told = connection.run(statements);
   if (auto* error = std::get_if<PgError>(&told)) return *error;

@@ -23,12 +23,16 @@
 namespace holdfast::server {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 4;
-constexpr auto kDoubtLimit = 8s;
-constexpr auto kBeat = 1s;
+constexpr std::chrono::seconds kDoubtLimit(8);
+constexpr std::chrono::milliseconds kDoubtPatience(500);  // with a transaction that goes on
+constexpr std::chrono::milliseconds kDoubtPause(50);
+constexpr std::chrono::seconds kBeat(1);
+constexpr std::chrono::milliseconds kAwayPause(200);
+constexpr std::chrono::milliseconds kFailedPause(100);
+constexpr std::chrono::milliseconds kLockedPause(10);
 constexpr int kTries = 8;
 constexpr std::size_t kDropAtOnce = 500;
 constexpr std::size_t kKnownNames = 100000;
@@ -53,7 +57,7 @@ using Decide = std::function<PgTold<Scene>(PgConnection&)>;
 
 class PostgresStore final : public Store {
  public:
-  PostgresStore(const std::string& conninfo, Rules rules, Scheduler& scheduler, Log log);
+  PostgresStore(const std::string& conninfo, Rules rules, Scheduler& scheduler, const Log& log);
   PostgresStore(const PostgresStore&) = delete;
   PostgresStore& operator=(const PostgresStore&) = delete;
   ~PostgresStore() override;
@@ -134,7 +138,7 @@ class PostgresStore final : public Store {
 };
 
 PostgresStore::PostgresStore(const std::string& conninfo, Rules rules, Scheduler& scheduler,
-                             Log log)
+                             const Log& log)
     : conninfo_(conninfo),
       scheduler_(scheduler),
       log_(log),
@@ -270,8 +274,8 @@ PgFate PostgresStore::fate_of(PgDoor& door, const PgDoubt& doubt) {
     if (fate != nullptr && *fate != PgFate::running) return *fate;
     const auto past = Clock::now() - begin;
     if (past > kDoubtLimit) return PgFate::running;
-    if (fate != nullptr && past > 500ms) pg_cut_off(door.opened(), doubt);
-    std::this_thread::sleep_for(50ms);
+    if (fate != nullptr && past > kDoubtPatience) pg_cut_off(door.opened(), doubt);
+    std::this_thread::sleep_for(kDoubtPause);
   }
 }
 
@@ -336,6 +340,7 @@ void PostgresStore::serve(PgDoor& door, const std::string& name, std::vector<PgW
     remember(answers);
   }
   std::vector<Done> dones;
+  dones.reserve(wishes.size());
   for (PgWish& wish : wishes) dones.push_back(std::move(wish.done));
   scheduler_.post([dones = std::move(dones), answers = std::move(answers)]() mutable {
     for (std::size_t i = 0; i < dones.size(); ++i) dones[i](std::move(answers[i]));
@@ -507,14 +512,15 @@ Clock::duration PostgresStore::sweep_once(PgDoor& door) {
                             "holdfast.resources WHERE due <= " +
                             clock + " ORDER BY due LIMIT 200) "}});
   });
-  if (std::holds_alternative<PgError>(told)) return 200ms;
+  if (std::holds_alternative<PgError>(told)) return kAwayPause;
   const PgRows& row = std::get<0>(told)[0];
   const auto due = row.numbers(0, 2);
   if (!due.empty()) {
-    if (settle(door, due, true)) return 100ms;
-    return 10ms;  // those that others have locked are theirs; look again
+    if (settle(door, due, true)) return kFailedPause;
+    return kLockedPause;  // those that others have locked are theirs; look again
   }
-  const Clock::duration until_beat = std::max<Clock::duration>(next_beat_ - Clock::now(), 0ms);
+  const Clock::duration until_beat =
+      std::max<Clock::duration>(next_beat_ - Clock::now(), Clock::duration::zero());
   const std::scoped_lock lock(mutex_);
   planned_ = std::nullopt;
   if (row.is_null(0, 1)) return until_beat;
@@ -636,11 +642,11 @@ std::vector<std::string> faults_around(const PgRows& fences, const PgRows& keys)
 
 std::variant<std::unique_ptr<Store>, StoreError> open_postgres(const std::string& conninfo,
                                                                Rules rules, Scheduler& scheduler,
-                                                               Log log) {
+                                                               const Log& log) {
   auto opened = open_good(conninfo);
   if (auto* error = std::get_if<PgError>(&opened)) return StoreError{"postgres: " + error->why};
   if (auto why = prepare_pg_schema(std::get<0>(opened))) return StoreError{"postgres: " + *why};
-  return std::make_unique<PostgresStore>(conninfo, std::move(rules), scheduler, std::move(log));
+  return std::make_unique<PostgresStore>(conninfo, std::move(rules), scheduler, log);
 }
 
 std::variant<Inspection, StoreError> inspect_postgres(const std::string& conninfo,

@@ -38,7 +38,7 @@ namespace holdfast::server {
 /// connection.
 std::variant<std::unique_ptr<Store>, StoreError> open_postgres(const std::string& conninfo,
                                                                Rules rules, Scheduler& scheduler,
-                                                               Log log);
+                                                               const Log& log);
 
 /// All claims by id, in one snapshot, and what is wrong with the tables around them.
 std::variant<Inspection, StoreError> inspect_postgres(const std::string& conninfo,

@@ -29,7 +29,7 @@ std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& w
                                         ServerClock::real(), std::move(log));
   }
   if (const auto conninfo = behind(where, "postgres:")) {
-    return open_postgres(*conninfo, std::move(rules), scheduler, std::move(log));
+    return open_postgres(*conninfo, std::move(rules), scheduler, log);
   }
   const auto file = behind(where, "sqlite:");
   if (!file || file->empty()) return no_such(where);
