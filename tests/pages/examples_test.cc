@@ -155,6 +155,33 @@ TEST_CASE("the tour of the README does what it shows", "[pages]") {
   check_session(steps, in_scratch(scratch));
 }
 
+TEST_CASE("the function of the README runs commands under a lease, one at a time", "[pages]") {
+  const auto fences =
+      fences_below(read_file(source_dir() + "/README.md"), "One server for the whole lab");
+  const auto function = std::find_if(fences.begin(), fences.end(),
+                                     [](const Fence& fence) { return fence.language == "bash"; });
+  REQUIRE(function != fences.end());
+  const TempDir scratch;
+  write_file(scratch / "function", function->text.substr(0, function->text.rfind("with_lease ")));
+  const Result result = shell(R"(
+    . ./function
+    holdfastd --listen 127.0.0.1:0 --store sqlite:leases.db >says & server=$!
+    until grep -q listening says; do sleep 0.1; done
+    export HOLDFAST_URL=$(sed 's/.* //' says)
+    for i in 1 2 3; do
+        with_lease box sh -c 'mkdir in && echo "fence $FENCE" && sleep 0.2 && rmdir in' & all="$all $!"
+    done
+    wait $all
+    echo word | with_lease box cat
+    with_lease box sh -c 'exit 7' || echo "passed on: $?"
+    curl -s "$HOLDFAST_URL/v1/claims/?status=active"; echo
+    kill $server; wait $server
+    with_lease box echo never || echo "no server: $?")",
+                              in_scratch(scratch));
+  CAPTURE(result.err);
+  CHECK(result.out == "fence 1\nfence 2\nfence 3\nword\npassed on: 7\n[]\nno server: 1\n");
+}
+
 TEST_CASE("the C++ example of the README compiles with the headers of the library", "[pages]") {
   const auto fences = fences_below(read_file(source_dir() + "/README.md"), "From C++");
   const auto example = std::find_if(fences.begin(), fences.end(),
