@@ -1,6 +1,7 @@
 #include "daemon/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
@@ -37,6 +38,25 @@ CLI::Validator number_up_to(double most) {
   };
   return CLI::Validator(fault, "");
 }
+
+/// Takes a name that comes again as one more value: CLI11 by itself forgets all but the first.
+class ConfigLines final : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& text) const override {
+    std::vector<CLI::ConfigItem> all;
+    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(text)) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const CLI::ConfigItem& earlier) {
+        return earlier.fullname() == item.fullname();
+      });
+      if (same == all.end()) {
+        all.push_back(std::move(item));
+      } else {
+        same->inputs.insert(same->inputs.end(), item.inputs.begin(), item.inputs.end());
+      }
+    }
+    return all;
+  }
+};
 
 /// For people; CLI11 speaks of INI.
 std::string reason(const CLI::ParseError& error) {
@@ -205,6 +225,7 @@ std::variant<Options, int> parse_options(int argc, const char* const* argv) {
   app.set_config("--config", "",
                  "lines \"name = value\", as the long options; read again at SIGHUP")
       ->type_name("FILE");
+  app.config_formatter(std::make_shared<ConfigLines>());
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--store", options.store, "sqlite:FILE, postgres:CONNINFO or memory:")
       ->type_name("STORE")
