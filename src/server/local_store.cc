@@ -293,7 +293,8 @@ void LocalStore::recovered(std::variant<Rows::Contents, StoreError>* loaded,
     trouble_.reset();
     arm();
   } else {
-    trouble_ = failure ? *failure : std::get<StoreError>(*loaded).why;
+    const auto* unread = loaded != nullptr ? std::get_if<StoreError>(loaded) : nullptr;
+    trouble_ = unread != nullptr ? unread->why : failure.value_or("");
     retry_ = scheduler_.after(kRetry, [this] { recover(); });
   }
   flush();
