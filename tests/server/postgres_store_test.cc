@@ -124,7 +124,7 @@ class Pooler {
 
 /// All that was ever posted there, looked over.
 void check_sound(const std::string& where) {
-  const auto told = inspect_store(where, [](const Claim&) {});
+  const auto told = inspect_store(where, [](const Claim&, Stamp) {});
   REQUIRE(std::holds_alternative<Inspection>(told));
   const auto& faults = std::get<Inspection>(told).faults;
   for (const std::string& fault : faults) UNSCOPED_INFO(fault);
@@ -401,7 +401,7 @@ TEST_CASE("a database that is not ours to use is refused with the reason", "[ser
   CHECK(why(where).empty());
   tell(where, "UPDATE holdfast.meta SET version = 2");
   CHECK(why(where).find("newer holdfastd") != std::string::npos);
-  CHECK(std::holds_alternative<StoreError>(inspect_store(where, [](const Claim&) {})));
+  CHECK(std::holds_alternative<StoreError>(inspect_store(where, [](const Claim&, Stamp) {})));
 
   tell(where, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
   std::string latin = where;

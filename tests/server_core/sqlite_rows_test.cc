@@ -72,7 +72,7 @@ Rows::Batch batch(const std::vector<Claim>& claims, bool are_new = true) {
 }
 
 std::vector<std::string> faults(const std::string& file) {
-  const auto result = inspect_store("sqlite:" + file, [](const Claim&) {});
+  const auto result = inspect_store("sqlite:" + file, [](const Claim&, Stamp) {});
   if (const auto* error = std::get_if<StoreError>(&result)) return {error->why};
   return std::get<Inspection>(result).faults;
 }
@@ -362,7 +362,7 @@ TEST_CASE("an inspection works beside a server", "[server][sqlite]") {
   const auto rows = opened(dir / "db");
   REQUIRE_FALSE(rows->commit(batch({active(1, 1), claim(2)})));
   std::size_t seen = 0;
-  const auto result = inspect_store("sqlite:" + (dir / "db"), [&](const Claim&) { ++seen; });
+  const auto result = inspect_store("sqlite:" + (dir / "db"), [&](const Claim&, Stamp) { ++seen; });
   REQUIRE(std::holds_alternative<Inspection>(result));
   CHECK(std::get<Inspection>(result).claims == 2);
   CHECK(seen == 2);
