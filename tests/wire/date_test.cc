@@ -43,7 +43,7 @@ TEST_CASE("any moment from the year 1000 to 9999 comes back, from any zone", "[w
     REQUIRE(parse_date(text) == moment);
     const int zone = zones(random);
     std::string far = to_date(moment + std::chrono::minutes(zone));
-    char offset[8];
+    char offset[32];
     std::snprintf(offset, sizeof offset, "%c%02d%02d", zone < 0 ? '-' : '+', std::abs(zone) / 60,
                   std::abs(zone) % 60);
     far.replace(far.size() - 5, 5, offset);
