@@ -235,7 +235,7 @@ TEST_CASE("what is no request is answered 400, and the connection closed", "[htt
       "GET /what HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
       "GET /what HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n",
       "GET /what HTTP/1.1\r\nHost: h\r\n: b\r\n\r\n",
-      std::string("GET /what HTTP/1.1\r\nHost: h\r\nA: \0\r\n\r\n", 40),
+      "GET /what HTTP/1.1\r\nHost: h\r\nA: " + std::string(1, '\0') + "\r\n\r\n",
       "GET /what HTTP/1.1\nHost: h\n\n",
       "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n",
       "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
