@@ -174,12 +174,14 @@ class StoreClient {
     return future.get();
   }
   void on_loop(const std::function<void()>& task) {
-    std::promise<void> done;
-    loop_.post([&] {
+    // Shared: set_value is still at work in it when we go on.
+    const auto done = std::make_shared<std::promise<void>>();
+    auto future = done->get_future();
+    loop_.post([&task, done] {
       task();
-      done.set_value();
+      done->set_value();
     });
-    done.get_future().wait();
+    future.wait();
   }
 
   Loop loop_;
