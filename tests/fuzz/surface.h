@@ -14,7 +14,9 @@ class Broken : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-void demand(bool is_so, const std::string& what);
+inline void demand(bool is_so, const std::string& what) {
+  if (!is_so) throw Broken(what);
+}
 
 /// The bytes as a body, a date, a number, a path and a query.
 void check_wire(std::string_view bytes);

@@ -101,10 +101,6 @@ void check_target(std::string_view bytes) {
 
 }  // namespace
 
-void demand(bool is_so, const std::string& what) {
-  if (!is_so) throw Broken(what);
-}
-
 void check_wire(std::string_view bytes) {
   check_bodies(bytes);
   check_words(bytes);
