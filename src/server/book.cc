@@ -254,6 +254,12 @@ std::vector<View> Book::list(const ListQuery& query, Stamp now) const {
   if (query.resource) {
     const auto home = entries_.find(*query.resource);
     if (home == entries_.end()) return page;
+    if (is_of_live) {
+      for (const Claim* claim : home->second.resource.live()) {
+        if (!look(*claim)) break;
+      }
+      return page;
+    }
     for (const ClaimId id : home->second.claims) {
       if (!look(claims_.at(id))) break;
     }

@@ -179,6 +179,13 @@ std::size_t Resource::position(const Claim& claim) const {
   return place == waiting_.end() ? 0 : static_cast<std::size_t>(place - waiting_.begin()) + 1;
 }
 
+std::vector<const Claim*> Resource::live() const {
+  std::vector<const Claim*> all(active_.begin(), active_.end());
+  all.insert(all.end(), waiting_.begin(), waiting_.end());
+  std::sort(all.begin(), all.end(), [](const Claim* a, const Claim* b) { return a->id < b->id; });
+  return all;
+}
+
 std::vector<Claim*> Resource::take_changed() {
   std::sort(changed_.begin(), changed_.end(),
             [](const Claim* a, const Claim* b) { return a->id < b->id; });

@@ -79,6 +79,7 @@ class Resource {
 
   const std::vector<Claim*>& active() const { return active_; }
   const std::deque<Claim*>& waiting() const { return waiting_; }
+  std::vector<const Claim*> live() const;  ///< active and waiting, by id
   bool is_idle() const { return active_.empty() && waiting_.empty(); }
   std::uint64_t fence() const { return fence_; }
 
