@@ -18,7 +18,7 @@ namespace holdfast::http {
 /// What a peer may cost us.
 struct Limits {
   std::size_t max_body = 2097152;
-  std::size_t max_header = 16384;  ///< request line and fields together
+  std::size_t max_header = 65536;  ///< request line and fields together
   std::chrono::nanoseconds header_timeout{std::chrono::seconds(10)};  ///< from the first byte
   std::chrono::nanoseconds body_timeout{std::chrono::seconds(30)};    ///< from the end of the head
   std::chrono::nanoseconds idle_timeout{std::chrono::seconds(75)};    ///< between two requests
