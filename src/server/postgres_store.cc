@@ -191,6 +191,7 @@ PostgresStore::~PostgresStore() {
     broom_wanted_.notify_all();
   }
   threads_.clear();
+  *listener_ = {};  // what they posted last may run after us
 }
 
 void PostgresStore::close(std::function<void()> done) {
