@@ -284,8 +284,12 @@ TEST_CASE("events without a resource tell of all", "[server][events]") {
   REQUIRE(events.head.status == 200);
   const long one = service().claim(fresh_name());
   const long other = service().claim(fresh_name());
-  CHECK(events.next().at("id") == one);
-  CHECK(events.next().at("id") == other);
+  std::map<long, std::string> told;  // of others too, if another server's news comes late
+  while (told.count(one) + told.count(other) < 2) {
+    const Json next = events.next();
+    REQUIRE(next.is_object());
+    told[next.at("id")] = next.at("status");
+  }
 }
 
 TEST_CASE("the same idempotency key gives the same claim", "[server][key]") {
