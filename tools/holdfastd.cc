@@ -1,6 +1,7 @@
 /// The lease server: claims over HTTP, on SQLite or PostgreSQL.
 
 #include <chrono>
+#include <exception>
 #include <iostream>
 
 #include "daemon/options.h"
@@ -57,9 +58,7 @@ Exit add_token(const Options& options) {
   return ServerExit::ok;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const auto parsed = daemon::parse_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const Options& options = std::get<Options>(parsed);
@@ -79,4 +78,14 @@ int main(int argc, char** argv) {
       break;
   }
   return daemon::serve(options, reload).code();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return failed(error.what()).code();
+  }
 }

@@ -60,7 +60,7 @@ class ConfigLines final : public CLI::ConfigTOML {
 
 /// For people; CLI11 speaks of INI.
 std::string reason(const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   constexpr std::string_view kUnknown = "INI was not able to parse ";
   if (text.compare(0, kUnknown.size(), kUnknown) != 0) return text;
   return "the config has a name that is no option: " + text.substr(kUnknown.size());
