@@ -99,10 +99,14 @@ TEST_CASE("every operation of the API is let in by its scope alone", "[daemon][a
 
   const std::string before = it.state();
   const std::string expired = new_token(it.file, "late", "admin", {"--expires", "1"});
+  const std::string in_time = new_token(it.file, "in-time");
   it.server.signal(SIGHUP);
   const std::string secret = it.admin.substr(it.admin.find('.'));
-  REQUIRE(eventually(
-      [&] { return it.server.ask("GET", "/v1/whoami", "", bearer(expired)).status == 401; }));
+  const auto status_of = [&](const std::string& token) {
+    return it.server.ask("GET", "/v1/whoami", "", bearer(token)).status;
+  };
+  REQUIRE(eventually([&] { return status_of(in_time) == 200; }));  // they have been read
+  REQUIRE(eventually([&] { return status_of(expired) == 401; }));
   const std::vector<std::string> none{"",
                                       "Authorization: Basic Ym9zczpib3Nz\r\n",
                                       "Authorization: Bearer\r\n",
