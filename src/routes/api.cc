@@ -96,6 +96,9 @@ void Api::handle(std::shared_ptr<http::Exchange> exchange) {
                          {{"WWW-Authenticate", "Bearer realm=\"holdfast\""}});
   }
   if (principal) call.principal = std::move(*principal);
+  const bool is_no_claim =
+      call.target.place == Place::claim && !is_number_of_claim(call.target.argument);
+  if (is_no_claim) return reply_message(call, 404, "no such claim");
   if (route == nullptr) return refuse_method(call);
   if (!call.principal.may(route->scope)) {
     std::string message = "this token has not the scope \"";

@@ -126,6 +126,9 @@ std::string message_json(std::string_view message);
 bool is_json(std::string_view content_type);
 
 /// As it is written in a path: digits without a leading zero.
+bool is_number_of_claim(std::string_view text);
+
+/// The same, unless it is larger than any that will ever be given.
 std::optional<server::ClaimId> to_claim_id(std::string_view text);
 
 /// In whole seconds, from 1 to 60.
@@ -134,7 +137,7 @@ std::string retry_after(std::chrono::microseconds time);
 /// For Preference-Applied: "wait=10".
 std::string applied_wait(std::chrono::microseconds time);
 
-/// limit and offset of a query; the reason if they are no numbers.
+/// limit and offset of a query; the reason if they are no numbers, or nothing of it can be read.
 struct Page {
   std::size_t limit = 0, offset = 0;
 };

@@ -47,13 +47,9 @@ void Api::get_claim(const Call& call) {
 }
 
 void Api::patch_claim(const Call& call) {
-  const std::string& text = call.target.argument;
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text[0] == '0') {
-    return reply_message(call, 404, "no such claim");
-  }
   const auto parsed = wire::parse_claim_change(call.request().body(), settings_.body);
   if (const auto* faults = std::get_if<wire::Faults>(&parsed)) return reply_faults(call, *faults);
-  const auto id = to_claim_id(text);
+  const auto id = to_claim_id(call.target.argument);
   if (!id) {
     server::Answer none;
     none.kind = server::Answer::Kind::not_found;

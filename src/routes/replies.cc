@@ -90,12 +90,17 @@ bool is_json(std::string_view content_type) {
   return rest.empty() || rest.front() == ';' || rest.front() == ' ';
 }
 
+bool is_number_of_claim(std::string_view text) {
+  return !text.empty() && text.front() != '0' &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::optional<server::ClaimId> to_claim_id(std::string_view text) {
-  if (text.empty() || text.front() == '0') return std::nullopt;
-  return to_number(text);
+  return is_number_of_claim(text) ? to_number(text) : std::nullopt;
 }
 
 std::variant<Page, std::string> page_of(const Query& query, std::size_t default_limit) {
+  if (query.is_malformed()) return "the query is malformed";
   Page page{default_limit, 0};
   for (const auto& [key, place] : {std::pair{"limit", &page.limit}, {"offset", &page.offset}}) {
     const auto text = query.value(key);

@@ -11,14 +11,18 @@ namespace holdfast::routes {
 /// UTF-8.
 std::optional<std::string> decode(std::string_view text, bool plus);
 
-/// The query's value for a key, decoded; the last one counts. Malformed ones are as good as absent.
+/// The query's value for a key, decoded; the last one counts.
 class Query {
  public:
   explicit Query(std::string_view text);
   std::optional<std::string> value(std::string_view key) const;
 
+  /// Part of it is badly encoded; that part is left out.
+  bool is_malformed() const { return is_malformed_; }
+
  private:
   std::vector<std::pair<std::string, std::string>> pairs_;
+  bool is_malformed_ = false;
 };
 
 /// What a path names.

@@ -151,6 +151,15 @@ TEST_CASE("an unknown path is not found", "[server][http]") {
   CHECK_FALSE(reply.json().value("message", "").empty());
 }
 
+TEST_CASE("what is no id is not found, whatever is wrong with the request besides",
+          "[server][http]") {
+  const std::string method = GENERATE("PATCH", "PUT", "DELETE", "OPTIONS", "GET");
+  CAPTURE(method);
+  Connection to(service().port());
+  to.send(method + " /v1/claims/x1/ HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}");
+  CHECK(to.read().status == 404);
+}
+
 TEST_CASE("a connection serves many requests", "[server][http]") {
   Connection to(service().port());
   for (int i = 0; i < 20; ++i) {

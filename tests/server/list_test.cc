@@ -161,12 +161,13 @@ TEST_CASE("unknown query keys are ignored", "[server][list]") {
 }
 
 TEST_CASE("a query that cannot be understood is refused with a message", "[server][list]") {
-  const std::string query = GENERATE(
-      as<std::string>{}, "limit=-1", "limit=x", "limit=1.5", "limit=", "offset=-1", "offset=x",
-      "limit=99999999999999999999999", "offset=99999999999999999999999", "status=happy",
-      "status=", "status=ACTIVE", "minimum_ttl=x", "minimum_ttl=", "maximum_ttl=nan",
-      "minimum_ttl=NaN", "minimum_active_duration=long", "maximum_waiting_duration=1s",
-      "minimum_created=yesterday", "maximum_created=nan", "minimum_created=");
+  const std::string query =
+      GENERATE(as<std::string>{}, "limit=-1", "limit=x", "limit=1.5", "limit=", "offset=-1",
+               "offset=x", "limit=99999999999999999999999", "offset=99999999999999999999999",
+               "status=happy", "status=", "status=ACTIVE", "minimum_ttl=x",
+               "minimum_ttl=", "maximum_ttl=nan", "minimum_ttl=NaN", "minimum_active_duration=long",
+               "maximum_waiting_duration=1s", "minimum_created=yesterday", "maximum_created=nan",
+               "minimum_created=", "resource=%zz", "resource=%", "resource=%ff", "%=1");
   CAPTURE(query);
   const Reply reply = service().get("/v1/claims/?" + query);
   CHECK(reply.status == 400);
