@@ -11,8 +11,7 @@ namespace holdfast::http {
 /// A reply without an end: what is written goes out as it comes (chunked on HTTP/1.1).
 ///
 /// Threads:  the loop's thread only.
-/// Never:    waits, and never keeps more than a bounded backlog: a reader too far behind is cut
-/// off.
+/// Never:    waits, nor keeps more than a bounded backlog: a reader too far behind is cut off.
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -29,9 +29,8 @@ class Timer {
 
 /// The one thread on which requests, timers and signals are handled, one call after the other.
 ///
-/// Owns:     the event queue; outlives every Server, Timer and Watch made with it. From its start
-/// on
-///           the process ignores SIGPIPE.
+/// Owns:     the event queue; outlives every Server, Timer and Watch made with it. While it is
+///           there the process ignores SIGPIPE.
 /// Threads:  run() is called by one thread; post() and stop() from anywhere; the rest from the
 ///           loop's thread, or from any while the loop does not run.
 /// Never:    wakes up when there is nothing to do.

@@ -22,7 +22,7 @@ struct Limits {
   std::chrono::nanoseconds header_timeout{std::chrono::seconds(10)};  ///< from the first byte
   std::chrono::nanoseconds body_timeout{std::chrono::seconds(30)};    ///< from the end of the head
   std::chrono::nanoseconds idle_timeout{std::chrono::seconds(75)};    ///< between two requests
-  std::chrono::nanoseconds write_timeout{std::chrono::seconds(30)};   ///< without any progress
+  std::chrono::nanoseconds write_timeout{std::chrono::seconds(30)};   ///< for 64 KiB, or all
   std::size_t max_connections = 10000;
   std::size_t max_backlog = 1048576;  ///< bytes of a Stream that its reader has not taken
   double rate = 0;                    ///< requests per second and peer; 0: any number
@@ -35,7 +35,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  /// After the reply was handed to the kernel, or given up. `bytes` counts the body; `took` runs
+  /// When the reply is on its way to the kernel, or given up. `bytes` counts the body; `took` runs
   /// from the first byte of the request. Of a request that was refused half-read, what was read.
   virtual void finished(const Request& request, int status, std::size_t bytes,
                         std::chrono::nanoseconds took);

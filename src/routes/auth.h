@@ -69,7 +69,8 @@ std::variant<std::string, std::string> add_token(const std::string& file, const 
 bool is_token_name(std::string_view name);
 
 /// Who sent a request. With tokens: whose token it shows, or over a unix socket the process that
-/// connected; root and the server's own user are admins there. Without tokens everybody may do all.
+/// connected; root and the server's own user are admins there. Without tokens everybody who comes
+/// by another way may do all.
 std::optional<Principal> identify(const http::Request& request, const Tokens* tokens);
 
 }  // namespace holdfast::routes

@@ -15,8 +15,7 @@ namespace holdfast::routes {
 /// Requests that wait for news of a claim before they are answered.
 ///
 /// Promises: each is called once: with the news, or with nothing when its time is over or the
-/// server
-///           drains. One whose peer went away is dropped, and its claim stays as it is.
+///           server drains. One whose peer went away is dropped, and its claim stays as it is.
 /// Threads:  the loop's.
 class Waiters {
  public:

@@ -19,10 +19,9 @@ namespace holdfast::server {
 ///
 /// Decides:  through Resource. Moments are given; nothing here waits or writes.
 /// Promises: whatever a call changed is told once by take_changes(), to be made durable before
-/// anybody
-///           hears of it.
-/// Fence:    a resource that is forgotten leaves the floor from which a later one of that name goes
-/// on.
+///           anybody hears of it.
+/// Fence:    a resource that is forgotten leaves the floor from which a later one of that name
+///           goes on.
 class Book {
  public:
   explicit Book(const Rules& rules) : rules_(rules) {}

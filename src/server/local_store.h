@@ -21,14 +21,12 @@ namespace holdfast::server {
 ///
 /// Decides:  in memory, at once; so reads and refusals cost no disk.
 /// Promises: every answer, a read's too, is held back until all that was decided before it is
-/// committed:
-///           nobody hears of a state that a crash could undo. What comes in while the disk is busy
-///           is one batch and one commit.
+///           committed: nobody hears of a state that a crash could undo. What comes in while the
+///           disk is busy is one batch and one commit.
 /// Failed:   a commit that fails answers "unavailable" to all that hung on it, and memory is made
-/// anew
-///           from the rows. Until a commit works again (tried twice a second) reads are served and
-///           changes are refused. Only one who is killed between a failed commit and the next may
-///           find, when the disk lied about the failure, that it was kept after all.
+///           anew from the rows. Until a commit works again (tried twice a second) reads are
+///           served and changes are refused. Only one who is killed between a failed commit and
+///           the next may find, when the disk lied about the failure, that it was kept after all.
 /// Archive:  what cannot be archived stays in the rows, and is tried again with every later batch.
 /// Killed:   what was answered is in the rows; what was not may be.
 /// Owns:     one thread, which does nothing but commit.

@@ -14,8 +14,8 @@
 
 namespace holdfast::server {
 
-/// No server was seen for too long: before anything is decided, leases must get that time back. See
-/// pg_upkeep.h.
+/// No server was seen for too long: before anything is decided, leases must get that time back.
+/// See pg_upkeep.h.
 inline constexpr auto kPgStale = "HF001";
 /// The resource's row was dropped just now: the same again makes a new one.
 inline constexpr auto kPgGone = "HF002";

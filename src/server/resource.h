@@ -24,16 +24,15 @@ enum class Outcome {
 /// its own; the same machine decides whether the claims come from memory or from rows of a
 /// database.
 ///
-/// Decides:  who is active. At most one exclusive claim, or shared ones only, or counted ones up to
-///           the smallest count among them. Places are given from the head of the queue and never
-///           past it, so the order of ids is the order of grants.
+/// Decides:  who is active. At most one exclusive claim, or shared ones only, or counted ones up
+///           to the smallest count among them. Places are given from the head of the queue and
+///           never past it, so the order of ids is the order of grants.
 /// Promises: after each call the queue's head, if any, could not be active: promotion and expiry
-/// never
-///           wait for somebody to ask. An owner is expired only when its lease is over and somebody
-///           who cannot be active beside it waits.
+///           never wait for somebody to ask. An owner is expired only when its lease is over and
+///           somebody who cannot be active beside it waits.
 /// Fence:    grows by one with each activation.
 /// Owns:     nothing; the claims live where the caller keeps them, and stay put while they are in
-/// here.
+///           here.
 class Resource {
  public:
   /// `fence`: the highest that was ever given out for this name. A place that nobody asked for is

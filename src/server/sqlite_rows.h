@@ -13,14 +13,12 @@ namespace holdfast::server {
 ///
 /// Decides:  one transaction per batch, in WAL mode with a sync before the commit returns.
 /// Alone:    holds a lock on FILE-lock for as long as it lives, so a second server on one file is
-/// told
-///           so. Others may read, and copy with SQLite's own backup.
+///           told so. Others may read, and copy with SQLite's own backup.
 /// Never:    opens a file on a network filesystem, where neither locks nor syncs can be trusted;
-/// one of
-///           another program; one of a newer schema: those are not touched. A file that was moved
-///           away under a running server is noticed before the next commit, not written into the
-///           void; another in its place is not served before a restart, for its ids and fences may
-///           be older than what was told.
+///           one of another program; one of a newer schema: those are not touched. A file that was
+///           moved away under a running server is noticed before the next commit, not written into
+///           the void; another in its place is not served before a restart, for its ids and fences
+///           may be older than what was told.
 std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file);
 
 /// All of a file's claims, read without serving it, and what is wrong with the file itself.

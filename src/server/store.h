@@ -206,8 +206,8 @@ std::variant<std::unique_ptr<Store>, StoreError> open_store(const std::string& w
                                                             Scheduler& scheduler, Log log);
 
 /// Everything in a database, read without serving it. For `holdfastd check` and `export`. `now` is
-/// the moment by which leases run there: of the last change, where the clock stands still without a
-/// server.
+/// the moment by which leases run there: of the last change, where the clock stands still without
+/// a server.
 struct Inspection {
   std::vector<std::string> faults;  ///< of the file and of the claims in it; none: sound
   std::size_t claims = 0;
