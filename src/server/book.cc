@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/answers.h"
+
 namespace holdfast::server {
 namespace {
 
@@ -13,23 +15,6 @@ constexpr Micros kKeyLife = 24h;
 /// Owners cannot hold a newline: see routes/auth.
 std::string key_of(const std::string& owner, const std::string& key) {
   return owner + '\n' + key;
-}
-
-/// Until the first lease in the way is over; nothing if one is already.
-Micros time_to_lapse(const Resource& resource, Micros time) {
-  std::optional<Micros> first;
-  for (const Claim* claim : resource.active()) {
-    const Micros left = std::max(Micros::zero(), claim->deadline - time);
-    first = first ? std::min(*first, left) : left;
-  }
-  return first.value_or(Micros::zero());
-}
-
-Answer refusal(Answer::Kind kind, Stamp now) {
-  Answer answer;
-  answer.kind = kind;
-  answer.now = now;
-  return answer;
 }
 
 }  // namespace
@@ -147,7 +132,7 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
     home.resource.hear(*earlier, wish.heard_for, now);
     note(home, now.time);
     const bool waits = earlier->status == Status::waiting;
-    return answer(waits ? Outcome::waiting : Outcome::active, home, *earlier, now);
+    return answer_of(waits ? Outcome::waiting : Outcome::active, home.resource, *earlier, now);
   }
   const auto owned = live_of_owner_.find(wish.owner);
   if (rules_.max_claims_per_owner != 0 && owned != live_of_owner_.end() &&
@@ -177,7 +162,7 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
   count_live(claim, +1);
   const Outcome outcome = home.resource.enter(claim, now);
   note(home, now.time);
-  return answer(outcome, home, claim, now);
+  return answer_of(outcome, home.resource, claim, now);
 }
 
 Answer Book::patch(ClaimId id, const Change& change, const Caller& caller, Stamp now) {
@@ -190,7 +175,7 @@ Answer Book::patch(ClaimId id, const Change& change, const Caller& caller, Stamp
   Entry& home = entry(claim.resource);
   const Outcome outcome = apply(home.resource, claim, change, now);
   note(home, now.time);
-  return answer(outcome, home, claim, now);
+  return answer_of(outcome, home.resource, claim, now);
 }
 
 std::vector<ClaimId> Book::revoke(const RevokeFilter& filter, const std::string& reason,
@@ -208,18 +193,6 @@ std::vector<ClaimId> Book::revoke(const RevokeFilter& filter, const std::string&
     note(home, now.time);
   }
   return fitting;
-}
-
-Answer Book::answer(Outcome outcome, const Entry& entry, const Claim& claim, Stamp now) const {
-  Answer answer;
-  answer.outcome = outcome;
-  answer.view = {claim, entry.resource.position(claim)};
-  answer.now = now;
-  if (outcome == Outcome::waiting || outcome == Outcome::conflict) {
-    answer.time_to_lapse = time_to_lapse(entry.resource, now.time);
-    if (!entry.resource.active().empty()) answer.active_claim = entry.resource.active().front()->id;
-  }
-  return answer;
 }
 
 View Book::view(const Claim& claim) const {

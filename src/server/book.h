@@ -82,7 +82,6 @@ class Book {
   void count(Entry& entry);
   void count_live(const Claim& claim, int difference);
   Claim* remembered(const NewClaim& wish, Stamp now);
-  Answer answer(Outcome outcome, const Entry& entry, const Claim& claim, Stamp now) const;
   ResourceView resource_view(const Entry& entry) const;
   bool is_droppable(Micros time) const;
   void forget(const Claim& claim);
