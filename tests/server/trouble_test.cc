@@ -72,7 +72,13 @@ void check_unavailable(const Reply& reply) {
 
 /// All claims but for what runs.
 Json lasting(int port) {
-  Json all = exchange(port, {.target = "/v1/claims/?limit=100000"}).json();
+  // Just after a failure memory is made anew from the database, and reads are told so.
+  Reply reply;
+  REQUIRE(eventually([&] {
+    reply = exchange(port, {.target = "/v1/claims/?limit=100000"});
+    return reply.status == 200;
+  }));
+  Json all = reply.json();
   for (Json& claim : all) {
     for (const char* field : {"ttl", "active_duration", "waiting_duration", "url"})
       claim.erase(field);
