@@ -4,21 +4,9 @@
 #include <utility>
 
 #include "server/answers.h"
+#include "server/wish.h"
 
 namespace holdfast::server {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr Micros kKeyLife = 24h;
-
-/// Owners cannot hold a newline: see routes/auth.
-std::string key_of(const std::string& owner, const std::string& key) {
-  return owner + '\n' + key;
-}
-
-}  // namespace
-
 bool ListQuery::fits(const Claim& claim, Micros time) const {
   if (resource && claim.resource != *resource) return false;
   if (status && claim.status != *status) return false;
@@ -46,7 +34,7 @@ Book::Entry& Book::entry(const std::string& name) {
 
 void Book::keep(Entry& entry, Claim& claim) {
   entry.claims.push_back(claim.id);
-  if (!claim.key.empty()) keys_[key_of(claim.owner, claim.key)] = claim.id;
+  if (!claim.key.empty()) keys_[key_word(claim.owner, claim.key)] = claim.id;
   ++totals_.claims;
 }
 
@@ -118,7 +106,7 @@ void Book::count_live(const Claim& claim, int difference) {
 
 Claim* Book::remembered(const NewClaim& wish, Stamp now) {
   if (wish.key.empty()) return nullptr;
-  const auto known = keys_.find(key_of(wish.owner, wish.key));
+  const auto known = keys_.find(key_word(wish.owner, wish.key));
   if (known == keys_.end()) return nullptr;
   Claim& claim = claims_.at(known->second);
   return now.time - claim.queued.time < kKeyLife ? &claim : nullptr;
@@ -147,17 +135,8 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
     return refusal(Answer::Kind::queue_full, now);
   }
   const ClaimId id = ++last_id_;
-  Claim& claim = claims_.emplace_hint(claims_.end(), id, Claim{})->second;
+  Claim& claim = claims_.emplace_hint(claims_.end(), id, to_claim(wish, now))->second;
   claim.id = id;
-  claim.resource = wish.resource;
-  claim.owner = wish.owner;
-  claim.key = wish.key;
-  claim.user_data = wish.user_data;
-  claim.ttl = wish.ttl;
-  claim.waiting_ttl = wish.waiting_ttl;
-  claim.mode = wish.mode;
-  claim.count = wish.count;
-  claim.heard = now.time + wish.heard_for;
   keep(home, claim);
   count_live(claim, +1);
   const Outcome outcome = home.resource.enter(claim, now);
@@ -333,7 +312,7 @@ void Book::forget(const Claim& claim) {
   auto& ids = home->second.claims;
   ids.erase(std::lower_bound(ids.begin(), ids.end(), claim.id));
   --totals_.claims;
-  const auto key = keys_.find(key_of(claim.owner, claim.key));
+  const auto key = keys_.find(key_word(claim.owner, claim.key));
   if (key != keys_.end() && key->second == claim.id) keys_.erase(key);
   std::erase(changed_, &claim);
   if (ids.empty()) entries_.erase(home);

@@ -64,10 +64,6 @@ std::vector<std::int64_t> PgRows::numbers(std::size_t row, int column) const {
   return values;
 }
 
-std::size_t PgRows::affected() const {
-  return static_cast<std::size_t>(to_number(PQcmdTuples(result_.get())).value_or(0));
-}
-
 std::string pg_text_array(const std::vector<std::string>& texts) {
   std::string array = "{";
   for (const std::string& text : texts) {

@@ -47,7 +47,6 @@ class PgRows {
   bool flag(std::size_t row, int column) const { return text(row, column) == "t"; }
   std::vector<std::int64_t> numbers(std::size_t row, int column) const;    ///< of an array
   std::string_view command() const { return PQcmdStatus(result_.get()); }  ///< "COMMIT"
-  std::size_t affected() const;
 
  private:
   struct Clear {

@@ -5,24 +5,10 @@
 
 #include "server/answers.h"
 #include "server/pg_rows.h"
+#include "server/wish.h"
 
 namespace holdfast::server {
 namespace {
-
-constexpr Micros kKeyLife = std::chrono::hours(24);
-
-Claim to_claim(const NewClaim& wish, Stamp now) {
-  Claim claim;
-  claim.owner = wish.owner;
-  claim.key = wish.key;
-  claim.user_data = wish.user_data;
-  claim.ttl = wish.ttl;
-  claim.waiting_ttl = wish.waiting_ttl;
-  claim.mode = wish.mode;
-  claim.count = wish.count;
-  claim.heard = now.time + wish.heard_for;
-  return claim;
-}
 
 Answer repeat(PgScene& scene, PgScene::Entry& entry, const PgScene::Key& key, Micros heard_for) {
   Claim* claim = key.resource == entry.id ? scene.find(key.claim) : nullptr;
@@ -37,7 +23,7 @@ Answer repeat(PgScene& scene, PgScene::Entry& entry, const PgScene::Key& key, Mi
 Answer post(PgScene& scene, PgScene::Entry& entry, const NewClaim& wish, const Rules& rules) {
   const Stamp now = scene.now();
   if (!wish.key.empty()) {
-    const auto key = scene.key(pg_key(wish.owner, wish.key));
+    const auto key = scene.key(key_word(wish.owner, wish.key));
     if (key && now.time - key->queued < kKeyLife) {
       return repeat(scene, entry, *key, wish.heard_for);
     }
@@ -82,7 +68,7 @@ PgScene::Plan plan_for(const std::string& name, std::span<const PgWish> wishes,
     const auto& fresh = std::get<NewClaim>(wish.what);
     plan.makes_it = true;
     ++plan.ids;
-    if (!fresh.key.empty()) plan.keys.push_back(pg_key(fresh.owner, fresh.key));
+    if (!fresh.key.empty()) plan.keys.push_back(key_word(fresh.owner, fresh.key));
     if (rules.max_claims_per_owner != 0 && !fresh.owner.empty()) {
       plan.owners.push_back(fresh.owner);
     }

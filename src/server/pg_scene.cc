@@ -4,6 +4,7 @@
 #include <random>
 
 #include "server/pg_rows.h"
+#include "server/wish.h"
 
 namespace holdfast::server {
 namespace {
@@ -69,7 +70,7 @@ PgStatement owned_claims(const std::vector<std::string>& owners) {
 
 /// A key whose claim was posted a day ago makes room; one that is newer breaks the transaction.
 void put_key(std::vector<PgStatement>& statements, const Claim& claim, Micros expired) {
-  const std::string word = pg_key(claim.owner, claim.key);
+  const std::string word = key_word(claim.owner, claim.key);
   statements.push_back({"DELETE FROM holdfast.keys k USING holdfast.claims c WHERE k.hash = " +
                             pg_hash("$1") + " AND c.id = k.claim AND c.queued <= $2::bigint",
                         {word, std::to_string(expired.count())}});
@@ -79,10 +80,6 @@ void put_key(std::vector<PgStatement>& statements, const Claim& claim, Micros ex
 }
 
 }  // namespace
-
-std::string pg_key(const std::string& owner, const std::string& key) {
-  return owner + '\n' + key;
-}
 
 PgStatement pg_settings() {
   return {
@@ -206,7 +203,7 @@ Claim& PgScene::add(Entry& entry, Claim claim) {
   new_.insert(added.id);
   whole_.insert(added.id);
   if (!added.key.empty()) {
-    keys_[pg_key(added.owner, added.key)] = {added.id, entry.id, now_.time};
+    keys_[key_word(added.owner, added.key)] = {added.id, entry.id, now_.time};
   }
   ++owned_[added.owner];
   return added;
@@ -273,7 +270,7 @@ std::vector<PgStatement> PgScene::writing() {
     statements.push_back(insert_claims(resource, claims, attempt_));
     for (const Claim* claim : claims) {
       if (!claim->key.empty()) {
-        put_key(statements, *claim, now_.time - std::chrono::hours(24));
+        put_key(statements, *claim, now_.time - kKeyLife);
       }
     }
   }

@@ -53,7 +53,7 @@ class PgScene {
     bool skips_locked = false;              ///< those that others work on are left out
     std::size_t ids = 0;                    ///< for how many new claims
     std::vector<ClaimId> targets{};         ///< claims wanted whole, ended ones too
-    std::vector<std::string> keys{};        ///< of idempotency, by pg_key
+    std::vector<std::string> keys{};        ///< of idempotency, by key_word
     std::vector<std::string> owners{};      ///< whose live claims are to be counted
   };
   struct Entry {
@@ -130,8 +130,5 @@ class PgScene {
   std::optional<PgDoubt> doubt_;
   std::uint64_t expired_ = 0;
 };
-
-/// What an idempotency key is known by. Owners cannot hold a newline.
-std::string pg_key(const std::string& owner, const std::string& key);
 
 }  // namespace holdfast::server

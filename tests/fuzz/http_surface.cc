@@ -10,6 +10,7 @@
 #include "fuzz/surface.h"
 #include "http/server.h"
 #include "routes/api.h"
+#include "routes/loop_scheduler.h"
 #include "server/audit.h"
 #include "server/store.h"
 
@@ -17,19 +18,6 @@ namespace holdfast::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-class LoopScheduler final : public server::Scheduler {
- public:
-  explicit LoopScheduler(http::Loop& loop) : loop_(loop) {}
-  void post(std::function<void()> task) override { loop_.post(std::move(task)); }
-  void defer(std::function<void()> task) override { loop_.defer(std::move(task)); }
-  Timer after(std::chrono::nanoseconds delay, std::function<void()> task) override {
-    return std::make_shared<http::Timer>(loop_.after(delay, std::move(task)));
-  }
-
- private:
-  http::Loop& loop_;
-};
 
 routes::Settings short_settings() {
   routes::Settings settings;
@@ -146,7 +134,7 @@ class Scene {
   };
 
   http::Loop loop_;
-  LoopScheduler scheduler_{loop_};
+  routes::LoopScheduler scheduler_{loop_};
   std::unique_ptr<server::Store> store_ = open_memory(scheduler_);
   routes::Api api_{loop_, *store_, short_settings(), silent_log()};
   http::Server server_{

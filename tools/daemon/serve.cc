@@ -14,6 +14,7 @@
 #include "http/loop.h"
 #include "http/server.h"
 #include "routes/api.h"
+#include "routes/loop_scheduler.h"
 #include "server/store.h"
 
 namespace holdfast::daemon {
@@ -22,20 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kDrain = 10s;
-
-/// The store's view of the loop.
-class LoopScheduler final : public server::Scheduler {
- public:
-  explicit LoopScheduler(http::Loop& loop) : loop_(loop) {}
-  void post(std::function<void()> task) override { loop_.post(std::move(task)); }
-  void defer(std::function<void()> task) override { loop_.defer(std::move(task)); }
-  Timer after(std::chrono::nanoseconds delay, std::function<void()> task) override {
-    return std::make_shared<http::Timer>(loop_.after(delay, std::move(task)));
-  }
-
- private:
-  http::Loop& loop_;
-};
 
 Exit failed(const std::string& why) {
   std::cerr << "holdfastd: " << why << "\n";
@@ -172,7 +159,7 @@ Exit serve(const Options& options, const std::function<std::optional<Options>()>
   make_state_folder(options);
   allow_descriptors(options.limits.max_connections);
   http::Loop loop;
-  LoopScheduler scheduler(loop);
+  routes::LoopScheduler scheduler(loop);
   auto store = server::open_store(options.store, options.rules, scheduler, Log(options.log));
   if (const auto* error = std::get_if<server::StoreError>(&store)) return failed(error->why);
   Daemon daemon(options, std::get<std::unique_ptr<server::Store>>(std::move(store)),
