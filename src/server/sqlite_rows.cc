@@ -6,40 +6,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "server/sqlite_statement.h"
+
 namespace holdfast::server {
 namespace {
 
-constexpr int kPatience = 2000;             // milliseconds, with others who read or copy
-constexpr int kApplicationId = 0x68666431;  // "hfd1"
-
-/// Each entry brings a database one version further. Never change one that was released: append.
-constexpr std::array kMigrations{
-    "CREATE TABLE claims (id INTEGER PRIMARY KEY, resource TEXT NOT NULL, owner TEXT NOT NULL,"
-    " key TEXT NOT NULL, user_data TEXT NOT NULL, reason TEXT NOT NULL, ttl INTEGER NOT NULL,"
-    " waiting_ttl INTEGER NOT NULL, mode INTEGER NOT NULL, count INTEGER NOT NULL,"
-    " status INTEGER NOT NULL, is_confirmed INTEGER NOT NULL, fence INTEGER NOT NULL,"
-    " queued_time INTEGER NOT NULL, queued_wall INTEGER NOT NULL, activated_time INTEGER NOT NULL,"
-    " activated_wall INTEGER NOT NULL, ended_time INTEGER NOT NULL, ended_wall INTEGER NOT NULL,"
-    " deadline INTEGER NOT NULL, heard INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "INSERT INTO marks VALUES ('fence_floor', 0), ('last_id', 0), ('time', 0), ('probe', 0);",
-};
-constexpr int kVersion = static_cast<int>(kMigrations.size());
+constexpr int kPatience = 2000;  // milliseconds, with others who read or copy
 
 constexpr const char* kSelect =
     "SELECT id, resource, owner, key, user_data, reason, ttl, waiting_ttl, mode, count, status,"
     " is_confirmed, fence, queued_time, queued_wall, activated_time, activated_wall, ended_time,"
     " ended_wall, deadline, heard FROM claims ORDER BY id";
 constexpr const char* kInsert =
-    "INSERT INTO claims VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-    " ?16, ?17, ?18, ?19, ?20, ?21)";
+    "INSERT INTO claims (id, resource, owner, key, user_data, reason, ttl, waiting_ttl, mode,"
+    " count, status, is_confirmed, fence, queued_time, queued_wall, activated_time,"
+    " activated_wall, ended_time, ended_wall, deadline, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+    " ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 constexpr const char* kUpdate =
     "UPDATE claims SET reason = ?6, status = ?11, is_confirmed = ?12, fence = ?13,"
     " activated_time = ?16, activated_wall = ?17, ended_time = ?18, ended_wall = ?19,"
@@ -52,51 +39,7 @@ struct CloseDatabase {
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 
-struct EndStatement {
-  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-
-/// A prepared statement. Text that is bound must live until step() has returned.
-class Statement {
- public:
-  Statement() = default;
-  Statement(sqlite3* database, const char* text) {
-    sqlite3_stmt* statement = nullptr;
-    sqlite3_prepare_v3(database, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-    statement_.reset(statement);
-  }
-
-  bool is_good() const { return statement_ != nullptr; }
-
-  void bind(int place, std::int64_t value) { sqlite3_bind_int64(statement_.get(), place, value); }
-  void bind(int place, const std::string& text) {
-    sqlite3_bind_text(statement_.get(), place, text.data(), static_cast<int>(text.size()),
-                      SQLITE_STATIC);
-  }
-
-  int step() { return sqlite3_step(statement_.get()); }
-  void reset() { sqlite3_reset(statement_.get()); }
-
-  /// For statements without rows.
-  bool run() {
-    const bool is_done = step() == SQLITE_DONE;
-    reset();
-    return is_done;
-  }
-
-  std::int64_t number(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-  std::string text(int column) const {
-    const auto* bytes =
-        reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-    const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column));
-    return bytes == nullptr ? std::string() : std::string(bytes, size);
-  }
-
- private:
-  std::unique_ptr<sqlite3_stmt, EndStatement> statement_;
-};
-
-Claim read_claim(const Statement& row) {
+Claim read_claim(const SqliteStatement& row) {
   Claim claim;
   claim.id = static_cast<ClaimId>(row.number(0));
   claim.resource = row.text(1);
@@ -119,7 +62,7 @@ Claim read_claim(const Statement& row) {
   return claim;
 }
 
-void bind_state(Statement& statement, const Claim& claim) {
+void bind_state(SqliteStatement& statement, const Claim& claim) {
   statement.bind(1, static_cast<std::int64_t>(claim.id));
   statement.bind(6, claim.reason);
   statement.bind(11, static_cast<std::int64_t>(claim.status));
@@ -133,7 +76,7 @@ void bind_state(Statement& statement, const Claim& claim) {
   statement.bind(21, claim.heard.count());
 }
 
-void bind_birth(Statement& statement, const Claim& claim) {
+void bind_birth(SqliteStatement& statement, const Claim& claim) {
   statement.bind(2, claim.resource);
   statement.bind(3, claim.owner);
   statement.bind(4, claim.key);
@@ -146,18 +89,9 @@ void bind_birth(Statement& statement, const Claim& claim) {
   statement.bind(15, claim.queued.wall.count());
 }
 
-std::int64_t ask(sqlite3* database, const char* question) {
-  Statement statement(database, question);
-  return statement.is_good() && statement.step() == SQLITE_ROW ? statement.number(0) : -1;
-}
-
-bool tell(sqlite3* database, const std::string& text) {
-  return sqlite3_exec(database, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
-}
-
 class SqliteRows final : public Rows {
  public:
-  explicit SqliteRows(std::string file) : file_(std::move(file)) {}
+  SqliteRows(std::string file, SqliteSteps steps) : file_(std::move(file)), steps_(steps) {}
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
   ~SqliteRows() override {
@@ -183,7 +117,7 @@ class SqliteRows final : public Rows {
   std::variant<Contents, StoreError> load() override {
     if (auto failure = reconnect_if_gone()) return StoreError{*failure};
     Contents contents;
-    Statement rows(database_.get(), kSelect);
+    SqliteStatement rows(database_.get(), kSelect);
     if (!rows.is_good()) return StoreError{failure()};
     int result = SQLITE_ROW;
     while ((result = rows.step()) == SQLITE_ROW) {
@@ -208,7 +142,8 @@ class SqliteRows final : public Rows {
   std::optional<std::string> probe() override {
     if (auto failure = reconnect_if_gone()) return failure;
     return in_transaction([&] {
-      return tell(database_.get(), "UPDATE marks SET value = value + 1 WHERE name = 'probe'");
+      return sqlite_tell(database_.get(),
+                         "UPDATE marks SET value = value + 1 WHERE name = 'probe'");
     });
   }
 
@@ -218,13 +153,14 @@ class SqliteRows final : public Rows {
     if (begin_.run() && work() && commit_.run()) return std::nullopt;
     const bool is_lost = sqlite3_errcode(database_.get()) == SQLITE_OK;
     std::string why = is_lost ? file_ + ": a claim is gone that was in it" : failure();
-    if (sqlite3_get_autocommit(database_.get()) == 0) (void)tell(database_.get(), "ROLLBACK");
+    if (sqlite3_get_autocommit(database_.get()) == 0)
+      (void)sqlite_tell(database_.get(), "ROLLBACK");
     return why;
   }
 
   bool write(const Batch& batch) {
     for (const Row& row : batch.changed) {
-      Statement& statement = row.is_new ? insert_ : update_;
+      SqliteStatement& statement = row.is_new ? insert_ : update_;
       bind_state(statement, row.view.claim);
       if (row.is_new) bind_birth(statement, row.view.claim);
       if (!statement.run()) return false;
@@ -248,7 +184,7 @@ class SqliteRows final : public Rows {
   }
 
   std::optional<std::int64_t> mark(const std::string& name) {
-    Statement statement(database_.get(), "SELECT value FROM marks WHERE name = ?1");
+    SqliteStatement statement(database_.get(), "SELECT value FROM marks WHERE name = ?1");
     statement.bind(1, name);
     if (statement.step() != SQLITE_ROW) return std::nullopt;
     return statement.number(0);
@@ -274,57 +210,25 @@ class SqliteRows final : public Rows {
     database_.reset(database);
     if (result != SQLITE_OK) return failure();
     sqlite3_busy_timeout(database, kPatience);
-    if (auto foreign = is_foreign()) return foreign;
-    if (!tell(database,
-              "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-              "PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY")) {
+    // Asked before anything is changed.
+    if (auto why = why_not_to_serve(database, steps_)) return file_ + ": " + *why;
+    if (!sqlite_tell(database,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                     "PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY")) {
       return failure();
     }
-    return migrate();
-  }
-
-  /// Asked before anything is changed.
-  std::optional<std::string> is_foreign() const {
-    sqlite3* database = database_.get();
-    const auto version = ask(database, "PRAGMA user_version");
-    const auto application = ask(database, "PRAGMA application_id");
-    const auto tables = ask(database, "SELECT count(*) FROM sqlite_schema");
-    if (version < 0 || tables < 0) return failure();
-    if (tables > 0 && application != kApplicationId) {
-      return file_ + ": is a database of another program";
-    }
-    if (version > kVersion) {
-      return file_ + ": was written by a newer holdfastd (schema " + std::to_string(version) +
-             "; this one knows " + std::to_string(kVersion) + ")";
-    }
-    return std::nullopt;
-  }
-
-  std::optional<std::string> migrate() {
-    sqlite3* database = database_.get();
-    const auto version = ask(database, "PRAGMA user_version");
-    if (version < 0) return failure();
-    for (auto next = static_cast<std::size_t>(version); next < kMigrations.size(); ++next) {
-      const std::string step = "BEGIN IMMEDIATE;" + std::string(kMigrations.at(next)) +
-                               "PRAGMA application_id = " + std::to_string(kApplicationId) +
-                               "; PRAGMA user_version = " + std::to_string(next + 1) + "; COMMIT";
-      if (!tell(database, step)) {
-        std::string why = failure();
-        (void)tell(database, "ROLLBACK");
-        return why;
-      }
-    }
+    if (auto why = bring_forward(database, steps_)) return file_ + ": " + *why;
     return prepare();
   }
 
   std::optional<std::string> prepare() {
     sqlite3* database = database_.get();
-    begin_ = Statement(database, "BEGIN IMMEDIATE");
-    commit_ = Statement(database, "COMMIT");
-    insert_ = Statement(database, kInsert);
-    update_ = Statement(database, kUpdate);
-    delete_ = Statement(database, kDelete);
-    mark_ = Statement(database, kMark);
+    begin_ = SqliteStatement(database, "BEGIN IMMEDIATE");
+    commit_ = SqliteStatement(database, "COMMIT");
+    insert_ = SqliteStatement(database, kInsert);
+    update_ = SqliteStatement(database, kUpdate);
+    delete_ = SqliteStatement(database, kDelete);
+    mark_ = SqliteStatement(database, kMark);
     const bool are_good = begin_.is_good() && commit_.is_good() && insert_.is_good() &&
                           update_.is_good() && delete_.is_good() && mark_.is_good();
     return are_good ? std::nullopt : std::optional(failure());
@@ -355,49 +259,46 @@ class SqliteRows final : public Rows {
   }
 
   void forget() {
-    for (Statement* statement : {&begin_, &commit_, &insert_, &update_, &delete_, &mark_}) {
-      *statement = Statement();
+    for (SqliteStatement* statement : {&begin_, &commit_, &insert_, &update_, &delete_, &mark_}) {
+      *statement = SqliteStatement();
     }
     database_.reset();
   }
 
   std::string file_;
+  SqliteSteps steps_;
   int lock_ = -1;
   std::pair<dev_t, ino_t> identity_{};
   Database database_;
-  Statement begin_, commit_, insert_, update_, delete_, mark_;
+  SqliteStatement begin_, commit_, insert_, update_, delete_, mark_;
 };
 
 }  // namespace
 
-std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file) {
-  auto rows = std::make_unique<SqliteRows>(file);
+std::variant<std::unique_ptr<Rows>, StoreError> open_sqlite(const std::string& file,
+                                                            SqliteSteps steps) {
+  auto rows = std::make_unique<SqliteRows>(file, steps);
   if (auto failure = rows->open()) return StoreError{*failure};
   return rows;
 }
 
-std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file,
-                                                    const Inspector& each) {
+std::variant<Inspection, StoreError> inspect_sqlite(const std::string& file, const Inspector& each,
+                                                    SqliteSteps steps) {
   sqlite3* handle = nullptr;
   const int result = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr);
   const Database database(handle);
   if (result != SQLITE_OK) return StoreError{file + ": " + sqlite3_errmsg(handle)};
   sqlite3_busy_timeout(handle, kPatience);
-  if (ask(handle, "PRAGMA application_id") != kApplicationId) {
-    return StoreError{file + ": is not a database of holdfastd"};
-  }
-  if (ask(handle, "PRAGMA user_version") > kVersion) {
-    return StoreError{file + ": was written by a newer holdfastd"};
-  }
+  // All of it is of one moment, while a server goes on writing, or brings it forward.
+  (void)sqlite_tell(handle, "BEGIN");
+  if (auto why = why_not_to_look(handle, steps)) return StoreError{file + ": " + *why};
   Inspection inspection;
-  Statement check(handle, "PRAGMA integrity_check");
+  SqliteStatement check(handle, "PRAGMA integrity_check");
   while (check.step() == SQLITE_ROW) {
     if (const std::string line = check.text(0); line != "ok") inspection.faults.push_back(line);
   }
-  (void)tell(handle,
-             "BEGIN");  // so that all of it is of one moment, while a server goes on writing
-  const Stamp now{Micros(ask(handle, "SELECT value FROM marks WHERE name = 'time'")), {}};
-  Statement rows(handle, kSelect);
+  const Stamp now{Micros(sqlite_ask(handle, "SELECT value FROM marks WHERE name = 'time'")), {}};
+  SqliteStatement rows(handle, kSelect);
   int step = SQLITE_ROW;
   while ((step = rows.step()) == SQLITE_ROW) {
     each(read_claim(rows), now);
