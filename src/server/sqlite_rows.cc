@@ -89,6 +89,18 @@ void bind_birth(SqliteStatement& statement, const Claim& claim) {
   statement.bind(15, claim.queued.wall.count());
 }
 
+/// What the system said last of the journal, which is what a commit writes, or of the database.
+int system_error(sqlite3* database) {
+  int error = 0;
+  sqlite3_file* journal = nullptr;
+  if (sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &journal) == SQLITE_OK &&
+      journal != nullptr && journal->pMethods != nullptr) {
+    journal->pMethods->xFileControl(journal, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0) sqlite3_file_control(database, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error;
+}
+
 class SqliteRows final : public Rows {
  public:
   SqliteRows(std::string file, SqliteSteps steps) : file_(std::move(file)), steps_(steps) {}
@@ -191,7 +203,13 @@ class SqliteRows final : public Rows {
   }
 
   std::string failure() const {
-    return file_ + ": " + (database_ ? sqlite3_errmsg(database_.get()) : "not open");
+    if (!database_) return file_ + ": not open";
+    std::string why = file_ + ": " + sqlite3_errmsg(database_.get());
+    // Whatever the system says no to is a "disk I/O error" there, a read-only disk too.
+    const bool is_vague = sqlite3_errcode(database_.get()) == SQLITE_IOERR;
+    const int error = is_vague ? system_error(database_.get()) : 0;
+    if (error != 0) why += " (" + std::generic_category().message(error) + ")";
+    return why;
   }
 
   std::optional<std::string> take_lock() {

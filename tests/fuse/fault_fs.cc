@@ -1,19 +1,21 @@
 /// A filesystem that passes everything on to a folder, but for one call that goes wrong.
 ///
-///   fault_fs FOLDER CONTROL SECONDS MOUNTPOINT
+///   fault_fs FOLDER CONTROL SECONDS MOUNTPOINT [SUBTYPE]
 ///
 /// CONTROL is a file with one line "CALL FAULT NUMBER NTH": the NTH such call after the file was
 /// put there meets it, and CONTROL.hit appears then. A new file must come by a rename. CALL is one
-/// of mkdir, create, write, close, rename, unlink, rmdir, touch (which change something), open,
-/// list, stat (which look). FAULT:
+/// of mkdir, create, write, truncate, close, rename, unlink, rmdir, touch (which change something),
+/// open, list, stat (which look), or change, which is any of the first but for close. FAULT:
 ///
 ///   fail      not done, and reported as errno NUMBER
+///   refuse    the same for all that follow too, as long as the file is there
 ///   lost      done, and reported as errno NUMBER: the reply was lost
 ///   twice     done, and done once more; the second result is reported, as by a server that forgot
-///   the first delay     done NUMBER milliseconds late
+///             the first
+///   delay     done NUMBER milliseconds late
 ///
 /// SECONDS is how long the kernel may believe a name, and that there is no such name, without
-/// asking.
+/// asking. The mount's type is fuse.SUBTYPE, or fuse.fault_fs.
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 12)
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,12 +49,19 @@ class Control {
   Fault meet(const std::string& call) {
     const std::lock_guard guard(mutex_);
     reload();
-    if (fault_.call != call || --left_ != 0) return {};
+    if (!is_meant(call)) return {};
+    --left_;
+    if (left_ > 0 || (left_ < 0 && fault_.kind != "refuse")) return {};
     std::ofstream(path_ + ".hit") << call;
     return fault_;
   }
 
  private:
+  bool is_meant(const std::string& call) const {
+    if (fault_.call != "change") return fault_.call == call;
+    return call != "close" && call != "open" && call != "list" && call != "stat";
+  }
+
   void reload() {
     struct stat st {};
     if (stat(path_.c_str(), &st) != 0) st.st_ino = 0;
@@ -85,7 +94,7 @@ int or_errno(long result) {
 /// `act` gives what a call returns to the kernel: 0 or a length, or a negative errno.
 int perform(const std::string& call, const std::function<int()>& act) {
   const Fault fault = control.meet(call);
-  if (fault.kind == "fail") return -fault.number;
+  if (fault.kind == "fail" || fault.kind == "refuse") return -fault.number;
   if (fault.kind == "delay") usleep(static_cast<useconds_t>(fault.number) * 1000);
   const int result = act();
   if (fault.kind == "twice") return act();
@@ -153,6 +162,14 @@ int do_read(const char* /*path*/, char* to, size_t size, off_t from, fuse_file_i
 int do_write(const char* /*path*/, const char* text, size_t size, off_t at, fuse_file_info* info) {
   return perform("write", [&] { return or_errno(pwrite(fd_of(info), text, size, at)); });
 }
+int do_truncate(const char* path, off_t size, fuse_file_info* info) {
+  return perform("truncate", [&] {
+    return or_errno(info ? ftruncate(fd_of(info), size) : truncate(real(path).c_str(), size));
+  });
+}
+int do_sync(const char* /*path*/, int /*is_data_only*/, fuse_file_info* info) {
+  return or_errno(fsync(fd_of(info)));
+}
 int do_flush(const char* /*path*/, fuse_file_info* info) {
   if ((info->flags & O_ACCMODE) == O_RDONLY) return 0;
   return perform("close", [&] { return or_errno(close(dup(fd_of(info)))); });
@@ -175,8 +192,8 @@ int do_list(const char* path, void* to, fuse_fill_dir_t fill, off_t /*from*/,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::cerr << "usage: fault_fs FOLDER CONTROL SECONDS MOUNTPOINT\n";
+  if (argc != 5 && argc != 6) {
+    std::cerr << "usage: fault_fs FOLDER CONTROL SECONDS MOUNTPOINT [SUBTYPE]\n";
     return 10;
   }
   folder = argv[1];
@@ -195,10 +212,13 @@ int main(int argc, char** argv) {
   calls.open = do_open;
   calls.read = do_read;
   calls.write = do_write;
+  calls.truncate = do_truncate;
+  calls.fsync = do_sync;
   calls.flush = do_flush;
   calls.release = do_release;
   calls.readdir = do_list;
-  std::vector<std::string> words = {argv[0], "-f", argv[4]};
+  const std::string subtype = argc == 6 ? argv[5] : "fault_fs";
+  std::vector<std::string> words = {argv[0], "-f", "-o", "subtype=" + subtype, argv[4]};
   std::vector<char*> texts;
   for (std::string& word : words) texts.push_back(word.data());
   return fuse_main(static_cast<int>(texts.size()), texts.data(), &calls, nullptr);

@@ -23,7 +23,8 @@ bool is_mounted(const std::string& path) {
 
 }  // namespace
 
-FaultMount::FaultMount(std::string folder, int memory) : folder_(std::move(folder)) {
+FaultMount::FaultMount(std::string folder, int memory, const std::string& subtype)
+    : folder_(std::move(folder)) {
   mkdir(path_.c_str(), 0755);
   if (!is_root()) {
     why_ = "only root can mount a filesystem of its own";
@@ -35,7 +36,7 @@ FaultMount::FaultMount(std::string folder, int memory) : folder_(std::move(folde
   }
   if (!why_.empty()) return;
   server_ = std::make_unique<Process>(std::vector<std::string>{
-      helper("fault_fs"), folder_, control_, std::to_string(memory), path_});
+      helper("fault_fs"), folder_, control_, std::to_string(memory), path_, subtype});
   if (!eventually([&] { return is_mounted(path_); })) why_ = "fault_fs does not come up";
 }
 

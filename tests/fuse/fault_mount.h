@@ -19,8 +19,9 @@ struct Fault {
 /// are two hosts: each has its own memory of names. Needs root and /dev/fuse.
 class FaultMount {
  public:
-  /// `memory`: for how many seconds a name is believed without asking.
-  explicit FaultMount(std::string folder, int memory = 0);
+  /// `memory`: for how many seconds a name is believed without asking. `subtype`: the mount calls
+  /// itself fuse.SUBTYPE.
+  explicit FaultMount(std::string folder, int memory = 0, const std::string& subtype = "fault_fs");
   FaultMount(const FaultMount&) = delete;
   FaultMount& operator=(const FaultMount&) = delete;
   ~FaultMount();

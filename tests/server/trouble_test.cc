@@ -86,6 +86,70 @@ Json lasting(int port) {
   return all;
 }
 
+/// What a reply says of a database that may only be read, whatever the database calls it.
+const auto kSaysReadOnly = Contains("read-only", Catch::CaseSensitive::No);
+
+/// A server whose database may only be read for a while: what it says then, and that it goes on by
+/// itself with all as it was.
+class ReadOnlyTime {
+ public:
+  explicit ReadOnlyTime(int port) : port_(port) {
+    owner_ = id_of(post(port_, claim_body("held", 600)).json());
+    waiter_ = id_of(post(port_, claim_body("held", 600)).json());
+    before_ = lasting(port_);
+  }
+
+  /// It may only be read from now on, or soon.
+  void begin() const {
+    const Json renewal{{"ttl", 600}};
+    REQUIRE(eventually([&] { return patch(port_, owner_, renewal).status == 503; }));
+    for (const Reply& reply :
+         {post(port_, claim_body("held", 600)), post(port_, claim_body("other", 600)),
+          patch(port_, owner_, {{"status", "released"}}), patch(port_, owner_, {{"ttl", 1}}),
+          patch(port_, waiter_, {{"status", "withdrawn"}}), revoke_all()}) {
+      check_unavailable(reply);
+      CHECK_THAT(reply.json().value("message", ""), kSaysReadOnly);
+    }
+    const Reply ready = exchange(port_, {.target = "/readyz"});
+    CHECK(ready.status == 503);
+    CHECK_THAT(ready.json().value("reason", ""), kSaysReadOnly);
+    CHECK(exchange(port_, {.target = "/healthz"}).status == 200);
+    CHECK(lasting(port_) == before_);
+    CHECK(fence() == 1);
+  }
+
+  /// It may be changed again from now on, or soon.
+  void end() const {
+    CHECK(eventually([&] { return exchange(port_, {.target = "/readyz"}).status == 200; }));
+    CHECK(lasting(port_) == before_);
+    const double left = claim(owner_).at("ttl");
+    CHECK(left > 540);
+    CHECK(left <= 600);
+    CHECK(post(port_, claim_body("other", 600)).status == 201);
+    CHECK(patch(port_, owner_, {{"status", "released"}}).status == 204);
+    CHECK(claim(waiter_).at("status") == "active");
+    CHECK(claim(waiter_).at("fence") == 2);
+    CHECK(fence() == 2);
+  }
+
+ private:
+  Json claim(long id) const { return exchange(port_, {.target = path_of(id)}).json(); }
+  Json fence() const {
+    return exchange(port_, {.target = "/v1/resources/held/fence"}).json().at("fence");
+  }
+  Reply revoke_all() const {
+    return exchange(port_, {.method = "POST",
+                            .target = "/v1/admin/revoke",
+                            .body = R"({"resource": "held", "reason": "none"})",
+                            .headers = kJsonType});
+  }
+
+  int port_;
+  long owner_ = 0;
+  long waiter_ = 0;
+  Json before_;
+};
+
 Result refused(const std::string& store) {
   return run({"holdfastd", "--listen", "127.0.0.1:0", "--store", store}, {.limit = seconds(20)});
 }
@@ -143,6 +207,28 @@ TEST_CASE("a database that may only be read is told at once", "[server][trouble]
   CHECK(result.code == 1);
   CHECK(result.out.empty());
   CHECK_THAT(result.err, Contains("claims.db") || Contains("read"));
+}
+
+TEST_CASE("a disk that may only be read is told with 503, changes nothing, and is got over",
+          "[server][trouble]") {
+  const TempDir dir;
+  // A kind that is known to be of this host.
+  const FaultMount disk(dir.path(), 0, "fuse-overlayfs");
+  if (!disk.why().empty()) SKIP_TEST(disk.why());
+  Daemon daemon("sqlite:" + disk.path() + "/claims.db");
+  const ReadOnlyTime time(daemon.port());
+  disk.set({.call = "change", .kind = "refuse", .number = EROFS}, 1);
+  time.begin();
+  CHECK(disk.was_hit());
+  disk.clear();
+  time.end();
+
+  const Json last = lasting(daemon.port());
+  daemon.kill();
+  daemon.start();
+  CHECK(lasting(daemon.port()) == last);
+  CHECK(daemon.stop() == 0);
+  CHECK(run({"holdfastd", "check", "--store", "sqlite:" + dir / "claims.db"}).code == 0);
 }
 
 TEST_CASE("a file put in the place of the database is told with 503 and not used",
