@@ -535,7 +535,8 @@ void PostgresStore::keep_house(PgDoor& door) {
   });
   if (std::holds_alternative<PgError>(told)) return;
   PgConnection& connection = door.opened();
-  if (std::get<0>(told)[0].flag(0, 0)) {
+  // In trouble the note is an attempt too: without claims nobody else may come and make one.
+  if (std::get<0>(told)[0].flag(0, 0) || gate_.trouble()) {
     if (auto error = pg_beat(connection)) {
       connection.roll_back();
       if (error->is_general()) gate_.refused(error->why);

@@ -114,6 +114,9 @@ class ReadOnlyTime {
     CHECK(ready.status == 503);
     CHECK_THAT(ready.json().value("reason", ""), kSaysReadOnly);
     CHECK(exchange(port_, {.target = "/healthz"}).status == 200);
+  }
+
+  void check_reads() const {
     CHECK(lasting(port_) == before_);
     CHECK(fence() == 1);
   }
@@ -121,7 +124,7 @@ class ReadOnlyTime {
   /// It may be changed again from now on, or soon.
   void end() const {
     CHECK(eventually([&] { return exchange(port_, {.target = "/readyz"}).status == 200; }));
-    CHECK(lasting(port_) == before_);
+    check_reads();
     const double left = claim(owner_).at("ttl");
     CHECK(left > 540);
     CHECK(left <= 600);
@@ -149,6 +152,13 @@ class ReadOnlyTime {
   long waiter_ = 0;
   Json before_;
 };
+
+/// All of a PostgreSQL, as a standby is, or one that somebody looks after.
+void set_read_only(const std::string& store, bool is_so) {
+  postgres().sql(store, std::string("ALTER SYSTEM SET default_transaction_read_only = ") +
+                            (is_so ? "on" : "off"));
+  postgres().sql(store, "SELECT pg_reload_conf()");
+}
 
 Result refused(const std::string& store) {
   return run({"holdfastd", "--listen", "127.0.0.1:0", "--store", store}, {.limit = seconds(20)});
@@ -219,6 +229,7 @@ TEST_CASE("a disk that may only be read is told with 503, changes nothing, and i
   const ReadOnlyTime time(daemon.port());
   disk.set({.call = "change", .kind = "refuse", .number = EROFS}, 1);
   time.begin();
+  time.check_reads();
   CHECK(disk.was_hit());
   disk.clear();
   time.end();
@@ -229,6 +240,33 @@ TEST_CASE("a disk that may only be read is told with 503, changes nothing, and i
   CHECK(lasting(daemon.port()) == last);
   CHECK(daemon.stop() == 0);
   CHECK(run({"holdfastd", "check", "--store", "sqlite:" + dir / "claims.db"}).code == 0);
+}
+
+TEST_CASE("PostgreSQL that may only be read is told with 503, and is got over",
+          "[server][trouble]") {
+  if (!Postgres::is_installed()) SKIP_TEST("no PostgreSQL");
+  Service own({}, Kept::postgres);
+  const ReadOnlyTime time(own.port());
+  set_read_only(own.store(), true);
+  time.begin();
+  // No server may say that it is there, so the leases stand still, and nobody knows for how long.
+  CHECK(eventually([&] { return own.get("/v1/claims/").status == 503; }));
+  check_unavailable(own.get("/v1/claims/"));
+  set_read_only(own.store(), false);
+  time.end();
+  CHECK(run({"holdfastd", "check", "--store", own.store()}).code == 0);
+}
+
+TEST_CASE("PostgreSQL without claims that may be changed again is ready before anybody asks",
+          "[server][trouble]") {
+  if (!Postgres::is_installed()) SKIP_TEST("no PostgreSQL");
+  Service own({}, Kept::postgres);
+  set_read_only(own.store(), true);
+  CHECK(eventually([&] { return own.post(claim_body("first")).status == 503; }));
+  CHECK(own.get("/readyz").status == 503);
+  set_read_only(own.store(), false);
+  CHECK(eventually([&] { return own.get("/readyz").status == 200; }));
+  CHECK(own.get("/v1/claims/").json().empty());
 }
 
 TEST_CASE("a file put in the place of the database is told with 503 and not used",
