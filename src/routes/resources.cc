@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/json.h"
@@ -8,6 +9,15 @@ namespace holdfast::routes {
 namespace {
 
 constexpr std::size_t kPage = 100;
+/// Some megabytes, made in some milliseconds: nobody else is answered meanwhile.
+constexpr std::size_t kMaxPage = 1000;
+
+/// As page_of, but never more than that at once.
+std::variant<Page, std::string> short_page_of(const Query& query) {
+  auto page = page_of(query, kPage);
+  if (auto* read = std::get_if<Page>(&page)) read->limit = std::min(read->limit, kMaxPage);
+  return page;
+}
 
 void put_claims(std::string& out, const std::vector<server::View>& views, server::Stamp now,
                 const std::string& base) {
@@ -45,7 +55,7 @@ void put_resource(std::string& out, const server::ResourceView& resource, server
 
 void Api::list_resources(const Call& call) {
   const Query query = call.query();
-  const auto page = page_of(query, kPage);
+  const auto page = short_page_of(query);
   if (const auto* fault = std::get_if<std::string>(&page)) return reply_message(call, 400, *fault);
   server::ResourceQuery wanted;
   wanted.contains = query.value("q").value_or("");
@@ -68,7 +78,7 @@ void Api::list_resources(const Call& call) {
 }
 
 void Api::get_queue(const Call& call) {
-  const auto page = page_of(call.query(), kPage);
+  const auto page = short_page_of(call.query());
   if (const auto* fault = std::get_if<std::string>(&page)) return reply_message(call, 400, *fault);
   const auto [limit, offset] = std::get<Page>(page);
   store_.queue(call.target.argument, limit, offset,

@@ -107,6 +107,37 @@ TEST_CASE("resources are listed by name with owner, queue length and fence", "[s
   CHECK(service().get("/v1/resources/?limit=-1").status == 400);
 }
 
+TEST_CASE("lists of resources and queues have at most a thousand at once", "[server][admin]") {
+  const std::string stem = fresh_name();
+  constexpr int kMany = 1003;
+  Connection connection(service().port());
+  const auto post = [&](const std::string& name) {
+    connection.send(Request{.method = "POST",
+                            .target = "/v1/claims/",
+                            .body = claim_body(name).dump(),
+                            .headers = kJsonType}
+                        .bytes());
+    return connection.read().status;
+  };
+  for (int i = 0; i < kMany; ++i) REQUIRE(post(stem + "/" + std::to_string(i)) == 201);
+  REQUIRE(post(stem) == 201);
+  for (int i = 0; i < kMany; ++i) REQUIRE(post(stem) == 202);
+
+  const std::string list = "/v1/resources/?q=" + percent(stem + "/") + "&limit=";
+  CHECK(service().get(list + "1001").json().size() == 1000);
+  CHECK(service().get(list + "18446744073709551615").json().size() == 1000);
+  CHECK(service().get(list + "1001&offset=1000").json().size() == kMany - 1000);
+  const std::string queue = "/v1/resources/" + percent(stem) + "/queue?limit=";
+  const Json shown = service().get(queue + "100000").json();
+  CHECK(shown.at("waiting").size() == 1000);
+  CHECK(shown.at("queue_length") == kMany);
+  CHECK(service().get(queue + "100000&offset=1000").json().at("waiting").size() == kMany - 1000);
+  CHECK(service().list("limit=100000&resource=" + percent(stem)).size() == kMany + 1);
+
+  const Reply gone = revoke({{"resource", stem}, {"reason", "done"}});
+  CHECK(gone.json().at("revoked") == kMany + 1);
+}
+
 TEST_CASE("a revoked claim keeps the reason in its history", "[server][admin]") {
   const std::string name = fresh_name();
   const long owner = service().claim(name);
