@@ -26,7 +26,7 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(libssh 0.10 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
-find_package(nlohmann_json 3.11 REQUIRED)
+find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
 find_package(SQLite3 3.40 REQUIRED)
 find_package(PostgreSQL 13 REQUIRED)
 

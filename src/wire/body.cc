@@ -1,62 +1,171 @@
 #include "wire/body.h"
 
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace holdfast::wire {
 namespace {
 
-using Json = nlohmann::json;
-
 /// The largest lease that is given, in seconds: three hundred years, and still far from overflow.
 constexpr double kMaxTtl = 1e10;
 
-/// How deep arrays and objects nest, before any of them is built: building and printing take stack.
-bool is_deeper_than(std::string_view text, std::size_t limit) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > limit) return true;
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
+/// A value of the body's outermost object. Numbers are kept as they were written, so none is too
+/// long; arrays and objects as JSON text without blanks.
+struct Value {
+  enum class Kind { absent, null, boolean, number, string, nested };
+  Kind kind = Kind::absent;
+  std::string text;
+
+  bool is_there() const { return kind != Kind::absent; }
+  bool is_string(std::string_view wanted) const { return kind == Kind::string && text == wanted; }
+
+  /// A number that no other spelling of a whole one could be taken for.
+  std::optional<std::uint64_t> whole() const {
+    return kind == Kind::number ? to_number(text) : std::nullopt;
   }
-  return false;
+
+  std::string json() const {
+    if (kind != Kind::string) return text;
+    std::string quoted;
+    put_json_string(quoted, text);
+    return quoted;
+  }
+};
+
+struct Member {
+  std::string key;
+  Value value;
+};
+
+/// What the parser tells becomes the members of the outermost object. Each call says whether to go
+/// on.
+class Members {
+ public:
+  explicit Members(std::size_t max_depth) : max_depth_(max_depth) {}
+
+  bool is_object() const { return is_object_; }
+  bool is_too_deep() const { return depth_ > max_depth_; }
+  std::vector<Member> take() { return std::move(members_); }
+
+  bool Null() { return depth_ > 1 ? nested_.Null() : put(Value::Kind::null, "null"); }
+  bool Bool(bool value) {
+    if (depth_ > 1) return nested_.Bool(value);
+    return put(Value::Kind::boolean, value ? "true" : "false");
+  }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
+    if (!is_in_range({text, size})) return false;
+    if (depth_ > 1) return nested_.RawValue(text, size, rapidjson::kNumberType);
+    return put(Value::Kind::number, {text, size});
+  }
+  bool String(const char* text, rapidjson::SizeType size, bool) {
+    if (depth_ > 1) return nested_.String(text, size);
+    return put(Value::Kind::string, {text, size});
+  }
+  bool Key(const char* text, rapidjson::SizeType size, bool) {
+    if (depth_ > 1) return nested_.Key(text, size);
+    members_.push_back({std::string(text, size), {}});
+    return true;
+  }
+  bool StartObject() {
+    if (depth_ == 0) is_object_ = true;
+    return open() && (depth_ == 1 || nested_.StartObject());
+  }
+  bool StartArray() { return open() && (depth_ == 1 || nested_.StartArray()); }
+  bool EndObject(rapidjson::SizeType) {
+    return depth_ == 1 ? close() : nested_.EndObject() && close();
+  }
+  bool EndArray(rapidjson::SizeType) {
+    return depth_ == 1 ? close() : nested_.EndArray() && close();
+  }
+
+  // Never called: numbers come as they were written.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
+
+ private:
+  /// What no reader of ours or a client's could hold is no number.
+  static bool is_in_range(std::string_view text) {
+    constexpr std::size_t kPlain = 300;  // digits of which all are in range
+    if (text.size() < kPlain && text.find_first_of("eE") == std::string_view::npos) return true;
+    return std::isfinite(std::strtod(std::string(text).c_str(), nullptr));
+  }
+
+  bool put(Value::Kind kind, std::string_view text) {
+    if (is_object_ && depth_ == 1) members_.back().value = {kind, std::string(text)};
+    return true;
+  }
+
+  bool open() { return ++depth_ <= max_depth_; }
+
+  bool close() {
+    if (--depth_ != 1) return true;
+    (void)put(Value::Kind::nested, {buffer_.GetString(), buffer_.GetSize()});
+    buffer_.Clear();
+    nested_.Reset(buffer_);
+    return true;
+  }
+
+  using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
+
+  std::size_t max_depth_;
+  std::size_t depth_ = 0;
+  bool is_object_ = false;  ///< the outermost value
+  std::vector<Member> members_;
+  rapidjson::StringBuffer buffer_;
+  Writer nested_{buffer_};  ///< what is below a member
+};
+
+/// False if it is no JSON, or deeper than allowed.
+bool read_json(std::string_view body, Members& members) {
+  constexpr unsigned kFlags = rapidjson::kParseValidateEncodingFlag |
+                              rapidjson::kParseIterativeFlag |
+                              rapidjson::kParseNumbersAsStringsFlag;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
+  if (body.find('\0') != std::string_view::npos) return false;  // to the parser that is the end
+  rapidjson::MemoryStream stream(body.data(), body.size());
+  rapidjson::Reader reader;
+  return !reader.Parse<kFlags>(stream, members).IsError();
 }
 
 Micros to_micros(double seconds) {
   return Micros(static_cast<std::int64_t>(std::llround(seconds * 1e6)));
 }
 
-/// One body being looked at: takes the known keys out of the object and gathers what is wrong.
+/// One body being looked at: takes the known keys out of it and gathers what is wrong.
 class Reader {
  public:
   Reader(std::string_view body, const BodyLimits& limits) : limits_(limits) {
-    if (is_deeper_than(body, limits.max_depth)) {
+    Members members(limits.max_depth);
+    const bool is_json = read_json(body, members);
+    if (members.is_too_deep()) {
       fault("message", "nested deeper than " + std::to_string(limits.max_depth));
-      return;
-    }
-    object_ = Json::parse(body, nullptr, false);
-    if (object_.is_discarded()) {
+    } else if (!is_json) {
       fault("message", "the body is not JSON");
-    } else if (!object_.is_object()) {
+    } else if (!members.is_object()) {
       fault("message", "the body is not a JSON object");
+    } else {
+      is_object_ = true;
+      members_ = members.take();
     }
   }
 
-  bool is_object() const { return object_.is_object(); }
+  bool is_object() const { return is_object_; }
 
   /// A parameter is named once, so that the refusal is an object without repeated keys.
   void fault(std::string parameter, std::string why) {
@@ -71,51 +180,56 @@ class Reader {
     faults_.emplace_back(std::move(parameter), std::move(why));
   }
 
-  /// The value of a key, which counts as known from now on; null if it is not there.
-  Json take(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) return nullptr;
-    Json value = std::move(*found);
-    object_.erase(found);
+  /// The value of a key, the last if there are several, which counts as known from now on.
+  Value take(std::string_view key) {
+    Value value;
+    std::erase_if(members_, [&](Member& member) {
+      if (member.key != key) return false;
+      value = std::move(member.value);
+      return true;
+    });
     return value;
   }
 
-  bool has(const char* key) const { return object_.contains(key); }
+  bool has(std::string_view key) const {
+    return std::any_of(members_.begin(), members_.end(),
+                       [&](const Member& member) { return member.key == key; });
+  }
 
   std::string take_name(const char* key) {
-    const Json value = take(key);
-    if (value.is_null()) {
-      fault(key, "is required");
-      return {};
+    Value value = take(key);
+    switch (value.kind) {
+      case Value::Kind::absent:
+      case Value::Kind::null:
+        fault(key, "is required");
+        return {};
+      case Value::Kind::boolean:
+      case Value::Kind::nested:
+        fault(key, "must be a string");
+        return {};
+      case Value::Kind::number:
+      case Value::Kind::string:
+        break;
     }
-    std::string name;
-    if (value.is_number()) {
-      name = value.dump();
-    } else if (value.is_string()) {
-      name = value.get<std::string>();
-    } else {
-      fault(key, "must be a string");
-      return {};
-    }
-    if (name.empty()) fault(key, "must not be empty");
-    if (name.find('\0') != std::string::npos) fault(key, "must not hold a NUL");
-    if (name.size() > limits_.max_name) {
+    if (value.text.empty()) fault(key, "must not be empty");
+    if (value.text.find('\0') != std::string::npos) fault(key, "must not hold a NUL");
+    if (value.text.size() > limits_.max_name) {
       fault(key, "must not be longer than " + std::to_string(limits_.max_name) + " bytes");
     }
-    return name;
+    return std::move(value.text);
   }
 
   /// Seconds, as a number or as text that is one.
   std::optional<Micros> take_seconds(const char* key) {
-    const Json value = take(key);
-    if (value.is_null()) {
+    const Value value = take(key);
+    if (!value.is_there() || value.kind == Value::Kind::null) {
       fault(key, "is required");
       return std::nullopt;
     }
     std::optional<double> seconds;
-    if (value.is_number()) seconds = value.get<double>();
-    if (value.is_string()) seconds = to_real(value.get_ref<const std::string&>());
-    if (!seconds || !std::isfinite(*seconds)) {
+    if (value.kind == Value::Kind::number) seconds = std::strtod(value.text.c_str(), nullptr);
+    if (value.kind == Value::Kind::string) seconds = to_real(value.text);
+    if (!seconds) {
       fault(key, "must be a number of seconds");
     } else if (*seconds < 0) {
       fault(key, "must not be negative");
@@ -130,9 +244,9 @@ class Reader {
   /// What is left of the object is unknown.
   template <class T>
   Parsed<T> end(T value) {
-    if (object_.is_object()) {
-      for (const auto& [key, unused] : object_.items()) fault(key, "is not a parameter");
-    }
+    std::set<std::string> unknown;
+    for (Member& member : members_) unknown.insert(std::move(member.key));
+    for (const std::string& key : unknown) fault(key, "is not a parameter");
     if (!faults_.empty()) return std::move(faults_);
     return value;
   }
@@ -143,36 +257,35 @@ class Reader {
   static constexpr std::size_t kOurs = 16;
 
   const BodyLimits& limits_;
-  Json object_;
+  bool is_object_ = false;
+  std::vector<Member> members_;
   Faults faults_;
 };
 
 void read_mode(Reader& reader, NewClaim& claim) {
   const bool has_count = reader.has("count");
   if (reader.has("mode")) {
-    const Json mode = reader.take("mode");
-    if (mode == "shared") {
+    const Value mode = reader.take("mode");
+    if (mode.is_string("shared")) {
       claim.mode = Mode::shared;
-    } else if (mode != "exclusive") {
+    } else if (!mode.is_string("exclusive")) {
       reader.fault("mode", "must be \"exclusive\" or \"shared\"");
     }
     if (has_count) reader.fault("count", "does not go with mode");
   }
   if (!has_count) return;
-  const Json count = reader.take("count");
-  if (!count.is_number_unsigned() || count.get<std::uint64_t>() < 1 ||
-      count.get<std::uint64_t>() > 1000000) {
+  const auto count = reader.take("count").whole();
+  if (!count || *count < 1 || *count > 1000000) {
     reader.fault("count", "must be a whole number from 1 to 1000000");
     return;
   }
   claim.mode = Mode::counted;
-  claim.count = count.get<std::uint32_t>();
+  claim.count = static_cast<std::uint32_t>(*count);
 }
 
 std::optional<Status> read_wanted_status(Reader& reader) {
-  const Json value = reader.take("status");
-  const auto status =
-      value.is_string() ? to_status(value.get_ref<const std::string&>()) : std::nullopt;
+  const Value value = reader.take("status");
+  const auto status = value.kind == Value::Kind::string ? to_status(value.text) : std::nullopt;
   if (status && *status != Status::waiting && *status != Status::expired) return status;
   reader.fault("status", "must be one of active, released, aborted, revoked, withdrawn");
   return std::nullopt;
@@ -186,7 +299,7 @@ Parsed<NewClaim> parse_new_claim(std::string_view body, const BodyLimits& limits
   if (!reader.is_object()) return reader.end(std::move(claim));
   claim.resource = reader.take_name("resource");
   claim.ttl = reader.take_seconds("ttl").value_or(Micros{});
-  if (reader.has("user_data")) claim.user_data = reader.take("user_data").dump();
+  if (reader.has("user_data")) claim.user_data = reader.take("user_data").json();
   read_mode(reader, claim);
   if (reader.has("waiting_ttl")) {
     const auto silence = reader.take_seconds("waiting_ttl");
@@ -213,25 +326,21 @@ Parsed<Revocation> parse_revocation(std::string_view body, const BodyLimits& lim
   Reader reader(body, limits);
   Revocation wish;
   if (!reader.is_object()) return reader.end(std::move(wish));
-  const Json reason = reader.take("reason");
-  if (reason.is_string()) wish.reason = reason.get<std::string>();
+  Value reason = reader.take("reason");
+  if (reason.kind == Value::Kind::string) wish.reason = std::move(reason.text);
   if (wish.reason.empty()) reader.fault("reason", "is required: text that tells the owner why");
   if (wish.reason.find('\0') != std::string::npos) reader.fault("reason", "must not hold a NUL");
   if (reader.has("claim")) {
-    const Json id = reader.take("claim");
-    if (id.is_number_unsigned()) {
-      wish.claim = id.get<std::uint64_t>();
-    } else {
-      reader.fault("claim", "must be the number of a claim");
-    }
+    wish.claim = reader.take("claim").whole();
+    if (!wish.claim) reader.fault("claim", "must be the number of a claim");
   }
   if (reader.has("resource")) wish.resource = reader.take_name("resource");
   if (reader.has("owner")) wish.owner = reader.take_name("owner");
   if (reader.has("status")) {
-    const Json value = reader.take("status");
-    if (value == "active") {
+    const Value value = reader.take("status");
+    if (value.is_string("active")) {
       wish.status = Status::active;
-    } else if (value == "waiting") {
+    } else if (value.is_string("waiting")) {
       wish.status = Status::waiting;
     } else {
       reader.fault("status", "must be active or waiting");

@@ -57,7 +57,8 @@ void check_bodies(std::string_view bytes) {
     demand(Json::parse(wish->user_data) == object.value("user_data", Json()),
            "user_data is what was given");
     const Json& name = object.at("resource");
-    demand(wish->resource == (name.is_string() ? name.get<std::string>() : name.dump()),
+    demand(name.is_string() ? wish->resource == name.get<std::string>()
+                            : Json::parse(wish->resource) == name,
            "a name is what was given");
   }
   const auto change = wire::parse_claim_change(bytes, limits);

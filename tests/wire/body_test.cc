@@ -113,6 +113,8 @@ TEST_CASE("a name is kept to the byte, and a number is its decimal text", "[wire
       {"-5", "-5"},
       {"1.5", "1.5"},
       {"18446744073709551615", "18446744073709551615"},
+      {"123456789012345678901234567890", "123456789012345678901234567890"},
+      {"1.50", "1.50"},
   }));
   CHECK(posted(with_name(text)).resource == name);
 }
@@ -184,6 +186,21 @@ TEST_CASE("user data come back as they were given", "[wire]") {
                "18446744073709551615", "-9223372036854775808", R"(["\"","\\"])");
   using Json = nlohmann::json;
   CHECK(Json::parse(posted(with_data(data)).user_data) == Json::parse(data));
+}
+
+TEST_CASE("numbers in user data keep every digit, and blanks between tokens go", "[wire]") {
+  const auto [given, kept] = GENERATE(table<std::string, std::string>({
+      {"123456789012345678901234567890", "123456789012345678901234567890"},
+      {"[ 0.10000000000000000000001 ,\n1e-400 ]", "[0.10000000000000000000001,1e-400]"},
+      {"{ \"b\" : -0.0,\r\n\t\"a b\" : [ ] }", "{\"b\":-0.0,\"a b\":[]}"},
+  }));
+  CHECK(posted(with_data(given)).user_data == kept);
+}
+
+TEST_CASE("a byte order mark is no part of the body, and bytes behind a NUL are no end", "[wire]") {
+  CHECK(posted("\xEF\xBB\xBF" + with_ttl("1")).ttl == 1s);
+  CHECK(blamed_in_post(with_ttl("1") + std::string(1, '\0')) == std::set<std::string>{"message"});
+  CHECK(blamed_in_post(with_ttl("1") + std::string("\0}", 2)) == std::set<std::string>{"message"});
 }
 
 TEST_CASE("user data that are absent are null", "[wire]") {
