@@ -18,7 +18,7 @@ struct Peer {
 enum class Scheme { http, https };
 
 struct Header {
-  std::string name;
+  std::string_view name;  ///< of a literal
   std::string value;
 };
 
@@ -85,7 +85,7 @@ class Request {
 /// of them belongs into `headers`. A body of 204 and 304 is not sent, that of a HEAD only counted.
 struct Response {
   int status = 200;
-  std::string content_type = "application/json";  ///< empty: no such field
+  std::string_view content_type = "application/json";  ///< a literal; empty: no such field
   std::vector<Header> headers = {};
   std::string body = {};
   bool is_last = false;  ///< the connection is closed after it

@@ -16,8 +16,8 @@ void put_number(std::string& out, std::uint64_t number, int base = 10) {
 
 /// A field that could begin a line of its own is left out: better no field than a forged one.
 void put_field(std::string& out, std::string_view name, std::string_view value) {
-  constexpr std::string_view kEnds("\r\n\0", 3);
-  if (value.find_first_of(kEnds) != std::string_view::npos) return;
+  const auto ends_line = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  if (std::any_of(value.begin(), value.end(), ends_line)) return;
   out += name;
   out += ": ";
   out += value;

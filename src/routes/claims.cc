@@ -170,7 +170,9 @@ void Api::answer_later_post(const Call& call, microseconds wait, server::ClaimId
 void Api::answer_post(const Call& call, microseconds wait, const server::Answer& answer) {
   const server::Claim& claim = answer.view.claim;
   const std::string base = url_base(call.request());
-  std::vector<http::Header> headers{{"Location", base + std::to_string(claim.id) + "/"}};
+  std::vector<http::Header> headers;
+  headers.reserve(3);
+  headers.push_back({"Location", base + std::to_string(claim.id) + "/"});
   if (claim.status == server::Status::active) {
     headers.push_back({"Claim-Fence", std::to_string(claim.fence)});
   }

@@ -27,9 +27,10 @@ bool RevokeFilter::fits(const Claim& other) const {
 }
 
 Book::Entry& Book::entry(const std::string& name) {
-  const auto [place, is_new] = entries_.try_emplace(
-      name, Entry{name, Resource(fence_floor_, rules_.grant_grace), {}, {}, 0, 0, fence_floor_});
-  return place->second;
+  const auto place = entries_.lower_bound(name);
+  if (place != entries_.end() && place->first == name) return place->second;
+  Entry fresh{name, Resource(fence_floor_, rules_.grant_grace), {}, {}, 0, 0, fence_floor_};
+  return entries_.emplace_hint(place, name, std::move(fresh))->second;
 }
 
 void Book::keep(Entry& entry, Claim& claim) {

@@ -54,15 +54,16 @@ Stamp LocalStore::tick() {
   return now;
 }
 
-void LocalStore::change(const std::function<Answer(Stamp)>& decide, Done done) {
+template <class Decide>
+void LocalStore::change(const Decide& decide, Done done) {
   if (trouble_) {
     scheduler_.defer([done = std::move(done), answer = unavailable(*trouble_)] { done(answer); });
     return;
   }
-  Answer answer = decide(tick());
   answer_when_durable(
-      [done = std::move(done), answer = std::move(answer)](const std::string* failure) mutable {
-        done(failure != nullptr ? unavailable(*failure) : std::move(answer));
+      [done = std::move(done), answer = decide(tick())](const std::string* failure) {
+        if (failure != nullptr) return done(unavailable(*failure));
+        done(answer);
       });
 }
 
@@ -107,8 +108,9 @@ void LocalStore::revoke(RevokeFilter filter, std::string reason, Tell<std::vecto
 
 void LocalStore::claim(ClaimId id, Done done) {
   look<Answer>([&](Stamp now) { return book_->claim(id, now); },
-               [done = std::move(done)](Told<Answer> told) {
-                 done(told.value ? std::move(*told.value) : unavailable(told.reason));
+               [done = std::move(done)](const Told<Answer>& told) {
+                 if (!told.value) return done(unavailable(told.reason));
+                 done(*told.value);
                });
 }
 

@@ -70,7 +70,8 @@ class LocalStore final : public Store {
   };
 
   Stamp tick();
-  void change(const std::function<Answer(Stamp)>& decide, Done done);
+  template <class Decide>
+  void change(const Decide& decide, Done done);
   template <class T, class Look>
   void look(Look&& look, Tell<T> tell);
   void answer_when_durable(Answering answering);

@@ -159,7 +159,7 @@ struct Told {
 /// Threads:  calls from the scheduler's thread only.
 class Store {
  public:
-  using Done = std::function<void(Answer)>;
+  using Done = std::function<void(const Answer&)>;
   template <class T>
   using Tell = std::function<void(Told<T>)>;
 

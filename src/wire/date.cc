@@ -1,6 +1,8 @@
 #include "wire/date.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/text.h"
 
@@ -12,11 +14,6 @@ using namespace std::chrono;
 constexpr std::array<std::string_view, 7> kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
 constexpr std::array<std::string_view, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-
-void put_two(std::string& out, unsigned number) {
-  out += static_cast<char>('0' + number / 10 % 10);
-  out += static_cast<char>('0' + number % 10);
-}
 
 std::optional<unsigned> to_month(std::string_view word) {
   for (unsigned i = 0; i < kMonths.size(); ++i) {
@@ -56,20 +53,30 @@ void put_date(std::string& out, microseconds since_epoch) {
   const sys_days day = floor<days>(when);
   const year_month_day date{day};
   const hh_mm_ss time{when - day};
-  out += kDays.at(weekday(day).c_encoding());
-  out += ", ";
-  put_two(out, unsigned{date.day()});
-  out += ' ';
-  out += kMonths.at(unsigned{date.month()} - 1);
-  out += ' ';
-  out += std::to_string(int{date.year()});
-  out += ' ';
-  put_two(out, static_cast<unsigned>(time.hours().count()));
-  out += ':';
-  put_two(out, static_cast<unsigned>(time.minutes().count()));
-  out += ':';
-  put_two(out, static_cast<unsigned>(time.seconds().count()));
-  out += " -0000";
+  std::array<char, 48> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+  char* end = text.data();
+  const auto put = [&end](std::string_view part) {
+    end = std::copy(part.begin(), part.end(), end);
+  };
+  const auto put_two = [&end](auto number) {
+    *end++ = static_cast<char>('0' + number / 10 % 10);
+    *end++ = static_cast<char>('0' + number % 10);
+  };
+  put(kDays[weekday(day).c_encoding()]);
+  put(", ");
+  put_two(unsigned{date.day()});
+  put(" ");
+  put(kMonths[unsigned{date.month()} - 1]);
+  put(" ");
+  end = std::to_chars(end, text.data() + text.size(), int{date.year()}).ptr;
+  put(" ");
+  put_two(time.hours().count());
+  put(":");
+  put_two(time.minutes().count());
+  put(":");
+  put_two(time.seconds().count());
+  put(" -0000");
+  out.append(text.data(), end);
 }
 
 std::string to_date(microseconds since_epoch) {
