@@ -1,5 +1,7 @@
 #include "server/claim_json.h"
 
+#include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/json.h"
@@ -9,6 +11,20 @@ namespace holdfast::server {
 namespace {
 
 constexpr std::size_t kUsualSize = 800;  // without user data
+
+void put_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+void put_or_null(std::string& out, std::uint64_t number) {
+  if (number == 0) {
+    out += "null";
+  } else {
+    put_number(out, number);
+  }
+}
 
 void put_moment(std::string& out, Status status, Micros wall, const std::string& reason) {
   out += R"({"status": ")";
@@ -43,25 +59,29 @@ void put_seconds(std::string& out, Micros time) {
   const std::int64_t micros = time.count();
   if (micros < 0) out += '-';
   const std::uint64_t size = static_cast<std::uint64_t>(std::llabs(micros));
-  out += std::to_string(size / 1000000);
-  if (size % 1000000 == 0) return;
-  std::string fraction = std::to_string(1000000 + size % 1000000);
-  fraction[0] = '.';
-  out += fraction.substr(0, fraction.find_last_not_of('0') + 1);
+  put_number(out, size / 1000000);
+  std::uint64_t rest = size % 1000000;
+  if (rest == 0) return;
+  std::array<char, 7> fraction{'.', '0', '0', '0', '0', '0', '0'};
+  std::size_t end = 1;
+  for (std::size_t i = fraction.size() - 1; i > 0; --i, rest /= 10) {
+    fraction[i] = static_cast<char>('0' + rest % 10);
+    if (end == 1 && fraction[i] != '0') end = i + 1;
+  }
+  out.append(fraction.data(), end);
 }
 
 void put_claim(std::string& out, const View& view, Stamp now, std::string_view url_base) {
   const Claim& claim = view.claim;
   out.reserve(out.size() + kUsualSize + claim.user_data.size());
-  const std::string id = std::to_string(claim.id);
   out += R"({"id": )";
-  out += id;
+  put_number(out, claim.id);
   if (!url_base.empty()) {
     out += R"(, "url": )";
-    std::string url(url_base);
-    url += id;
-    url += '/';
-    put_json_string(out, url);
+    put_json_string(out, url_base);
+    out.pop_back();  // the quote
+    put_number(out, claim.id);
+    out += "/\"";
   }
   out += R"(, "resource": )";
   put_json_string(out, claim.resource);
@@ -100,12 +120,12 @@ void put_claim(std::string& out, const View& view, Stamp now, std::string_view u
   out += '"';
   if (claim.mode == Mode::counted) {
     out += R"(, "count": )";
-    out += std::to_string(claim.count);
+    put_number(out, claim.count);
   }
   out += R"(, "fence": )";
-  out += claim.was_active() ? std::to_string(claim.fence) : "null";
+  put_or_null(out, claim.fence);
   out += R"(, "position": )";
-  out += view.position != 0 ? std::to_string(view.position) : "null";
+  put_or_null(out, view.position);
   out += R"(, "initial_ttl": )";
   put_seconds(out, claim.ttl);
   out += R"(, "waiting_ttl": )";

@@ -18,6 +18,7 @@ constexpr std::chrono::nanoseconds kRetry = 500ms;
 constexpr Micros kBeat = 1s;
 constexpr std::size_t kDropAtOnce = 1000;
 constexpr std::size_t kDropByTheWay = 8;
+constexpr std::size_t kUsualBatch = 1000;
 
 Answer unavailable(const std::string& reason) {
   Answer answer;
@@ -193,6 +194,9 @@ void LocalStore::flush() {
   pending_.rows.time = clock_.now().time;
   auto batch = std::make_shared<Batch>(std::exchange(pending_, {}));
   place_in_pending_.clear();
+  // The next one is likely to be as large.
+  pending_.answers.reserve(std::min(batch->answers.size(), kUsualBatch));
+  pending_.rows.changed.reserve(std::min(batch->rows.changed.size(), kUsualBatch));
   const bool changes = !batch->rows.changed.empty() || !batch->rows.dropped.empty();
   if (changes && rows_) {
     batch->archive = rules_.archive;
