@@ -4,6 +4,7 @@
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -36,10 +37,15 @@ bool is_host(std::string_view text) {
   });
 }
 
+bool is_decimal(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 /// Beast's parser, writing into our Request. What it lets pass and we do not: other codings than
-/// chunked, several hosts or none, and a head without an end that comes in small pieces.
+/// chunked, a length that is told twice, fields that go on in the next line, several hosts or none,
+/// and a head without an end that comes in small pieces.
 class Parser::Machine final : public beast::http::basic_parser<true> {
  public:
   Machine(Request& into, std::size_t max_header, std::size_t max_body)
@@ -52,6 +58,7 @@ class Parser::Machine final : public beast::http::basic_parser<true> {
   Step put_all(std::string_view& input) {
     while (!input.empty()) {
       const bool was_head_done = is_header_done();
+      end_ = input.data() + input.size();
       error_code ec;
       const std::size_t taken = put({input.data(), input.size()}, ec);
       input.remove_prefix(taken);
@@ -76,6 +83,15 @@ class Parser::Machine final : public beast::http::basic_parser<true> {
     const std::size_t unread = is_waiting ? left.size() : 0;
     return (is_header_done() ? unread : head_size_ + unread) > max_header_ ||
            head_size_ > max_header_;
+  }
+
+  /// Beast hands over what it put together, or what stands on the next line.
+  bool is_folded(beast::string_view name, beast::string_view value) const {
+    const char* const after = name.data() + name.size();
+    const std::less<> before;  // also of pointers into different things
+    if (before(value.data(), after) || before(end_, value.data())) return true;
+    const auto between = static_cast<std::size_t>(value.data() - after);
+    return std::string_view(after, between).find('\n') != std::string_view::npos;
   }
 
   Step refuse(error_code ec) {
@@ -105,9 +121,15 @@ class Parser::Machine final : public beast::http::basic_parser<true> {
   void on_field_impl(field name, beast::string_view text, beast::string_view value,
                      error_code& ec) override {
     if (is_header_done()) return;  // a trailer
+    if (is_folded(text, value)) return fail(400, "a field goes on in the next line", ec);
     if (name == field::transfer_encoding) {
       if (!beast::iequals(value, "chunked")) return fail(400, "unknown Transfer-Encoding", ec);
       if (request_.version() < 11) return fail(400, "Transfer-Encoding needs HTTP/1.1", ec);
+    }
+    if (name == field::content_length) {
+      if (has_length_) return fail(400, "more than one Content-Length", ec);
+      if (!is_decimal(view(value))) return fail(400, "malformed Content-Length", ec);
+      has_length_ = true;
     }
     if (name == field::host) {
       if (has_host_) return fail(400, "more than one Host", ec);
@@ -147,7 +169,9 @@ class Parser::Machine final : public beast::http::basic_parser<true> {
   Request& request_;
   std::size_t max_header_;
   std::size_t head_size_ = 0;
+  const char* end_ = nullptr;  ///< of the bytes that are looked at
   bool has_host_ = false;
+  bool has_length_ = false;
   bool wants_continue_ = false;
   int status_ = 0;
   std::string why_;
