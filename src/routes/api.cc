@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "routes/origin.h"
 
 namespace holdfast::routes {
 
@@ -105,6 +106,11 @@ void Api::handle(std::shared_ptr<http::Exchange> exchange) {
     message += scope_words(route->scope).front();
     message += '"';
     return reply_message(call, 403, message);
+  }
+  // A token is not at a foreign page's command.
+  if (route->method != "GET" && !settings_.tokens &&
+      is_of_foreign_page(request, settings_.is_open_to_all)) {
+    return reply_message(call, 403, "a web page of somebody else may not change anything");
   }
   if (route->method != "GET" && !is_json(request.header("Content-Type"))) {
     return reply_message(call, 415, "the Content-Type must be application/json");

@@ -25,6 +25,7 @@ struct Settings {
   wire::BodyLimits body;
   std::chrono::microseconds max_wait{std::chrono::seconds(300)};
   std::shared_ptr<const Tokens> tokens;  ///< none: no authentication
+  bool is_open_to_all = false;           ///< --no-auth: under whatever name it is reached
 };
 
 /// One request on its way through a route.

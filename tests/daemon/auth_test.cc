@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 #include <set>
 
 #include "program.h"
+#include "routes/origin.h"
 
 using namespace holdfast;
 using namespace holdfast::testing;
@@ -113,7 +115,7 @@ TEST_CASE("every operation of the API is let in by its scope alone", "[daemon][a
       "Authorization: Bearer\r\n",
       "Authorization: Bearer \r\n",
       "Authorization:\r\n",
-      "Authorization: Bearer  \r\n \r\n",
+      "Authorization: Bearer  \t \r\n",
       "Authorization: " + it.admin + "\r\n",
       bearer("boss"),
       bearer("boss."),
@@ -376,6 +378,74 @@ TEST_CASE("over a unix socket the kernel says who it is", "[daemon][auth]") {
   const Reply shown = server.ask("GET", "/v1/whoami", "", bearer(token));
   CHECK(shown.json()["name"] == (has_tokens ? "me" : "uid:0"));
   CHECK(server.ask("GET", "/v1/whoami", "", bearer("me.0")).status == (has_tokens ? 401 : 200));
+}
+
+TEST_CASE("a page is foreign if it is not from the server, or the server's name is no safe one",
+          "[daemon][auth]") {
+  struct Case {
+    std::string host, field, value;
+    bool is_foreign, is_foreign_to_all;
+  };
+  std::array<char, 256> own{};
+  REQUIRE(gethostname(own.data(), own.size() - 1) == 0);
+  const std::string name = own.data();
+  const std::vector<Case> cases{
+      {"127.0.0.1:8420", "", "", false, false},
+      {"evil.example:8420", "", "", false, false},  // a program, whatever it calls us
+      {"127.0.0.1:8420", "Origin", "http://127.0.0.1:8420", false, false},
+      {"[::1]:8420", "Origin", "http://[::1]:8420", false, false},
+      {"[::1]", "Origin", "https://[::1]", false, false},
+      {"localhost:8420", "Origin", "http://localhost:8420", false, false},
+      {"LocalHost:8420", "Origin", "http://localhost:8420", false, false},
+      {"locks.localhost", "Origin", "http://locks.localhost", false, false},
+      {name, "Origin", "http://" + name, false, false},
+      {"127.0.0.1:8420", "Sec-Fetch-Site", "same-origin", false, false},
+      {"127.0.0.1:8420", "Sec-Fetch-Site", "none", false, false},
+      {"127.0.0.1:8420", "Sec-Fetch-Site", "cross-site", true, true},
+      {"127.0.0.1:8420", "Origin", "http://evil.example", true, true},
+      {"127.0.0.1:8420", "Origin", "http://127.0.0.1:9000", true, true},
+      {"127.0.0.1:8420", "Origin", "http://127.0.0.1:84200", true, true},
+      {"127.0.0.1:8420", "Origin", "null", true, true},
+      {"127.0.0.1:8420", "Origin", "", true, true},
+      {"localhost:8420", "Origin", "http://127.0.0.1:8420", true, true},
+      {"", "Origin", "http://", true, false},
+      {"evil.example:8420", "Origin", "http://evil.example:8420", true, false},
+      {"localhost.evil.example", "Origin", "http://localhost.evil.example", true, false},
+      {"127.0.0.1.evil.example", "Origin", "http://127.0.0.1.evil.example", true, false},
+      {"notlocalhost", "Origin", "http://notlocalhost", true, false},
+      {name + ".evil.example", "Origin", "http://" + name + ".evil.example", true, false},
+  };
+  for (const Case& one : cases) {
+    http::Request request;
+    request.start("POST", "/v1/claims/", 11);
+    request.add_header("Host", one.host);
+    if (!one.field.empty()) request.add_header(one.field, one.value);
+    CAPTURE(one.host, one.field, one.value);
+    CHECK(routes::is_of_foreign_page(request, false) == one.is_foreign);
+    CHECK(routes::is_of_foreign_page(request, true) == one.is_foreign_to_all);
+    // Nobody lets a name mean a unix socket.
+    request.set_peer({"unix", true, 1000}, http::Scheme::http);
+    CHECK(routes::is_of_foreign_page(request, false) == one.is_foreign_to_all);
+  }
+}
+
+TEST_CASE("a foreign page changes nothing where no token is needed", "[daemon][auth]") {
+  const std::string evil = "Origin: http://evil.example\r\n";
+  const Program open;
+  const long held = open.claim("held");
+  const std::string revoke = R"({"reason": "r", "resource": "held"})";
+  for (const Reply& reply : {open.ask("POST", "/v1/claims/", claim_text("new"), evil),
+                             open.ask("PATCH", path_of(held), R"({"status": "released"})", evil),
+                             open.ask("POST", "/v1/admin/revoke", revoke, evil)}) {
+    CHECK(reply.status == 403);
+    CHECK_FALSE(reply.json().value("message", "").empty());
+  }
+  CHECK(open.ask("GET", "/v1/claims/", "", evil).json().size() == 1);
+  CHECK(open.ask("GET", path_of(held)).json().at("status") == "active");
+  CHECK(open.ask("POST", "/v1/claims/", claim_text("held")).status == 202);
+  const Guarded guarded;
+  CHECK(guarded.server.ask("POST", "/v1/claims/", claim_text("new"), bearer(guarded.owner) + evil)
+            .status == 201);
 }
 
 TEST_CASE("nobody listens to other hosts without tokens by accident", "[daemon][auth]") {

@@ -205,6 +205,7 @@ void give_types(Options& options, const Raw& raw) {
   options.rules.grant_grace = to_micros(raw.grant_grace);
   options.rules.retain = to_micros(raw.retain);
   options.settings.max_wait = to_micros(raw.max_wait);
+  options.settings.is_open_to_all = options.no_auth;
   options.limits.header_timeout = to_micros(raw.header_timeout);
   options.limits.body_timeout = to_micros(raw.body_timeout);
   options.limits.idle_timeout = to_micros(raw.idle_timeout);
