@@ -168,6 +168,19 @@ TEST_CASE("told to stop, it answers those who wait and lets nobody in", "[daemon
   CHECK(again.ask("GET", path_of(3)).json()["resource"] == "other");
 }
 
+TEST_CASE("told to stop again and again, until the last moment, it ends well", "[daemon]") {
+  for (int round = 0; round < 10; ++round) {
+    Program server;
+    server.signal(SIGTERM);
+    const auto limit = Clock::now() + 20s;
+    while (server.is_running() && Clock::now() < limit) {
+      server.signal(SIGINT);
+      server.signal(SIGTERM);
+    }
+    REQUIRE(server.wait() == 0);
+  }
+}
+
 TEST_CASE("a request that never ends keeps the server for ten seconds at most", "[daemon]") {
   Program server;
   RawClient half(server.address());

@@ -63,6 +63,14 @@ std::string host_of(const std::string& url) {
   return slashes == std::string::npos ? "localhost" : url.substr(slashes + 3);
 }
 
+/// All is done: another one, while the process ends, must not make a failure of it.
+void ignore_requests_to_stop() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 class Daemon {
  public:
   Daemon(Options options, std::unique_ptr<server::Store> store, routes::Settings settings,
@@ -101,6 +109,7 @@ class Daemon {
     std::cout << std::endl;
     notify("READY=1");
     loop_.run();
+    ignore_requests_to_stop();
   }
 
  private:
