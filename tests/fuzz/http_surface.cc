@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -19,10 +21,53 @@ namespace {
 
 using namespace std::chrono_literals;
 
-routes::Settings short_settings() {
+/// What the first bytes of an input ask for.
+struct Scenery {
+  bool has_tokens = false;
+  bool is_kept = false;  ///< in SQLite
+
+  static Scenery taken_from(std::string_view& bytes) {
+    Scenery scenery;
+    if (bytes.starts_with('#')) {
+      scenery.has_tokens = true;
+      bytes.remove_prefix(1);
+    }
+    if (bytes.starts_with('$')) {
+      scenery.is_kept = true;
+      bytes.remove_prefix(1);
+    }
+    return scenery;
+  }
+};
+
+/// A file of this process, in memory if that can be, since SQLite syncs.
+std::string file_name(const std::string& end) {
+  static const std::string folder = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
+  return folder + "/holdfast-fuzz-" + std::to_string(getpid()) + end;
+}
+
+std::shared_ptr<const routes::Tokens> load_tokens() {
+  const std::string file = file_name(".tokens");
+  const std::string salt(64, '0');
+  const std::string hash = "99a2f238221a5819b19206fe9e0589fb354e22c7d308c4d3d2d67fae5a69960c";
+  std::ofstream out(file);
+  for (const char* line : {"reader read -", "worker claim -", "boss admin -", "late admin 1"})
+    out << line << ' ' << salt << ' ' << hash << '\n';
+  out.close();
+  const auto loaded = routes::Tokens::load(file);
+  std::filesystem::remove(file);
+  const auto* tokens = std::get_if<routes::Tokens>(&loaded);
+  demand(tokens != nullptr, "the tokens can be read");
+  demand(tokens->find("boss.s", 1s).has_value(), "the secret is the letter s");
+  return std::make_shared<routes::Tokens>(*tokens);
+}
+
+routes::Settings short_settings(const Scenery& scenery) {
+  static const std::shared_ptr<const routes::Tokens> tokens = load_tokens();
   routes::Settings settings;
   settings.body = {200, 20};
   settings.max_wait = 2ms;
+  if (scenery.has_tokens) settings.tokens = tokens;
   return settings;
 }
 
@@ -33,16 +78,35 @@ http::Limits small_limits() {
   return limits;
 }
 
-std::unique_ptr<server::Store> open_memory(server::Scheduler& scheduler) {
+std::unique_ptr<server::Store> new_store(const std::string& where, server::Scheduler& scheduler) {
   server::Rules rules;
   rules.max_queue = 5;
-  return std::get<0>(server::open_store("memory:", rules, scheduler, silent_log()));
+  auto opened = server::open_store(where, rules, scheduler, silent_log());
+  demand(std::holds_alternative<std::unique_ptr<server::Store>>(opened), "a store can be opened");
+  return std::get<0>(std::move(opened));
 }
+
+/// A name in SQLite that nobody has used before, and that is free again afterwards.
+class Database {
+ public:
+  Database() { remove(); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database() { remove(); }
+
+  static std::string place() { return "sqlite:" + file(); }
+
+ private:
+  static std::string file() { return file_name(".db"); }
+  static void remove() {
+    for (const char* end : {"", "-lock", "-shm", "-wal"}) std::filesystem::remove(file() + end);
+  }
+};
 
 /// A server of its own for each input, so that an input always does the same.
 class Scene {
  public:
-  Scene() {
+  explicit Scene(const Scenery& scenery) : scenery_(scenery) {
     const std::string address = "unix:" + socket_name();
     demand(!server_.listen(address), "the server listens");
   }
@@ -55,22 +119,41 @@ class Scene {
     return client.received();
   }
 
+  /// Stops as the program does.
   void check_store() {
+    const std::size_t claims = check_claims();
+    api_.drain();
+    server_.drain(1s, [this] { store_->close([this] { loop_.stop(); }); });
+    loop_.run();
+    if (!scenery_.is_kept) return;
+    const auto inspected = server::inspect_store(database_.place(), [](const auto&, auto) {});
+    const auto* inspection = std::get_if<server::Inspection>(&inspected);
+    demand(inspection != nullptr, "a database can be read");
+    for (const std::string& fault : inspection->faults) throw Broken(fault);
+    demand(inspection->claims == claims, "a database has what was told");
+  }
+
+ private:
+  static std::string socket_name() { return file_name(".socket"); }
+
+  std::size_t check_claims() {
     server::Audit audit;
     server::ListQuery all;
     all.limit = 1000000;
+    std::size_t claims = 0;
     store_->list(all, [&](const server::Told<std::vector<server::View>>& told) {
-      demand(told.value.has_value(), "a store in memory tells");
-      for (const server::View& view : *told.value) audit.add(view.claim);
+      demand(told.value.has_value(), "a store tells");
+      claims = told.value->size();
+      for (const server::View& view : *told.value) {
+        audit.add(view.claim);
+        const std::string& owner = view.claim.owner;
+        demand(owner != "reader" && owner != "late", "who may not claim has no claim");
+      }
       loop_.stop();
     });
     loop_.run();
     for (const std::string& fault : audit.end()) throw Broken(fault);
-  }
-
- private:
-  static std::string socket_name() {
-    return "/tmp/holdfast-fuzz-" + std::to_string(getpid()) + ".socket";
+    return claims;
   }
 
   /// Sends all it has, ends its side, and reads until the server ends the other one.
@@ -133,21 +216,31 @@ class Scene {
     std::optional<http::Watch> watch_;
   };
 
+  const Scenery scenery_;
+  const Database database_;
   http::Loop loop_;
   routes::LoopScheduler scheduler_{loop_};
-  std::unique_ptr<server::Store> store_ = open_memory(scheduler_);
-  routes::Api api_{loop_, *store_, short_settings(), silent_log()};
+  std::unique_ptr<server::Store> store_ =
+      new_store(scenery_.is_kept ? database_.place() : "memory:", scheduler_);
+  routes::Api api_{loop_, *store_, short_settings(scenery_), silent_log()};
   http::Server server_{
       loop_, [this](std::shared_ptr<http::Exchange> exchange) { api_.handle(std::move(exchange)); },
       api_, small_limits()};
 };
 
-/// "METHOD TARGET\nBODY" as a client frames it.
+/// "METHOD TARGET TOKEN\nBODY" as a client frames it; there need be no token.
 std::string framed(std::string_view text) {
   const std::size_t line = std::min(text.find('\n'), text.size());
   const std::string_view body = line == text.size() ? "" : text.substr(line + 1);
-  std::string request(text.substr(0, line));
+  std::string_view words = text.substr(0, line);
+  std::string_view token;
+  if (const std::size_t blank = words.rfind(' '); blank != words.find(' ')) {
+    token = words.substr(blank + 1);
+    words = words.substr(0, blank);
+  }
+  std::string request(words);
   request += " HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nPrefer: wait=1\r\n";
+  if (!token.empty()) request += "Authorization: Bearer " + std::string(token) + "\r\n";
   request += "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
   request += body;
   return request;
@@ -245,7 +338,7 @@ void check_replies(std::string_view sent, bool may_lack_bodies) {
 }
 
 void check_http(std::string_view bytes) {
-  Scene scene;
+  Scene scene(Scenery::taken_from(bytes));
   const bool is_list = bytes.starts_with('!');
   const std::string input = is_list ? framed_all(bytes.substr(1)) : std::string(bytes);
   check_replies(scene.answers_to(input), input.find("HEAD") != std::string::npos);
