@@ -165,7 +165,6 @@ TEST_CASE("sixty-four who poll are served one by one, in order, in fifteen secon
 }
 
 TEST_CASE("thousands of parked requests do not slow another down", "[server][contenders]") {
-  if (kIsSanitized) SKIP_TEST("a matter of speed");
   const std::string name = fresh_name();
   service().claim(name, 600);
   const int port = service().port();
@@ -174,7 +173,8 @@ TEST_CASE("thousands of parked requests do not slow another down", "[server][con
                   .target = "/v1/claims/",
                   .body = claim_body(name).dump(),
                   .headers = {kJsonType.front(), {"Prefer", "wait=120"}}};
-  constexpr std::size_t kParked = 900;  // below the usual limit of open files
+  constexpr std::size_t kParked =
+      kIsSanitized ? 200 : 900;  // with which the server stays below the usual limit of open files
   for (std::size_t i = 0; i < kParked; ++i) {
     parked.push_back(std::make_unique<Connection>(port));
     REQUIRE(parked.back()->send(request.bytes()));
@@ -191,5 +191,5 @@ TEST_CASE("thousands of parked requests do not slow another down", "[server][con
   const std::string other = fresh_name();
   for (int i = 0; i < 20; ++i)
     CHECK(service().patch(service().claim(other), {{"status", "released"}}).status == 204);
-  CHECK(steady_clock::now() - begin < seconds(5));
+  if (!kIsSanitized) CHECK(steady_clock::now() - begin < seconds(5));
 }

@@ -54,10 +54,7 @@ Daemon::Daemon(std::string store, std::vector<std::string> options)
 
 Daemon::~Daemon() {
   if (!process_) return;
-  const int code = stop();
-  if (code == 0) return;
-  std::cerr << "holdfastd ended with " << code << ":\n" << complained() << std::endl;
-  std::_Exit(EXIT_FAILURE);
+  if (stop() != 0) std::_Exit(EXIT_FAILURE);
 }
 
 void Daemon::start() {
@@ -97,12 +94,16 @@ int Daemon::stop() {
     process_->signal(SIGKILL);
   const int code = process_->wait();
   process_.reset();
+  if (code != 0) std::cerr << "holdfastd ended with " << code << ":\n" << complained() << std::endl;
   return code;
 }
 
 void Daemon::kill() {
   process_->kill_and_wait();
   process_.reset();
+  // The exit status that a sanitizer would have given is lost.
+  if (complained().find("Sanitizer") != std::string::npos)
+    throw std::runtime_error("holdfastd, before it was killed: " + complained());
 }
 
 }  // namespace holdfast::testing
