@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFirstPause = 100ms;
-constexpr auto kLongestPause = 2000ms;
+constexpr auto kLongestPause = 1000ms;
 
 }  // namespace
 

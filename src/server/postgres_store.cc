@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 4;
-constexpr std::chrono::seconds kDoubtLimit(8);
+constexpr std::chrono::seconds kDoubtLimit(4);
 constexpr std::chrono::milliseconds kDoubtPatience(500);  // with a transaction that goes on
 constexpr std::chrono::milliseconds kDoubtPause(50);
 constexpr std::chrono::seconds kBeat(1);

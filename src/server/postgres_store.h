@@ -23,7 +23,7 @@ namespace holdfast::server {
 /// Restart:  while there are live claims somebody notes every second that a server lives. Whoever
 ///           finds that note to be old gives all leases the missing time back before anything is
 ///           decided: nobody is robbed because the database or all servers were away.
-/// COMMIT:   if its answer is lost, the database is asked, over a new connection and for up to 8
+/// COMMIT:   if its answer is lost, the database is asked, over a new connection and for up to 4
 ///           s, what became of the transaction, and only then is anything answered: what was
 ///           committed is answered as done, what was not is done again. If it cannot be found out,
 ///           the answer is "unavailable" with a reason that says so. A claim that was posted
