@@ -10,6 +10,19 @@
 #include "routes/origin.h"
 
 namespace holdfast::routes {
+namespace {
+
+/// As a value in a line of the log: without blanks, and without bytes that some reader of logs
+/// takes for the end of a line.
+std::string in_log(std::string_view text) {
+  std::string value(text.substr(0, 200));
+  for (char& c : value) {
+    if (c <= ' ' || c > '~') c = '?';
+  }
+  return value;
+}
+
+}  // namespace
 
 /// What is offered where, and to whom.
 struct Api::Route {
@@ -140,8 +153,8 @@ void Api::finished(const http::Request& request, int status, std::size_t bytes,
   metrics_.count(request.method(), status, took);
   if (log_.level() < Log::Level::info) return;
   log_.info("request id={} peer={} method={} target={} status={} bytes={} ms={}.{:03}",
-            request.id(), request.peer().address, printable(std::string(request.method())),
-            printable(std::string(request.target().substr(0, 200))), status, bytes,
+            request.id(), request.peer().address, in_log(request.method()),
+            in_log(request.target()), status, bytes,
             std::chrono::duration_cast<std::chrono::milliseconds>(took).count(),
             std::chrono::duration_cast<std::chrono::microseconds>(took).count() % 1000);
 }
