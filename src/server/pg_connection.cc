@@ -12,9 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longer than any statement may take: see PgScene. Then the connection is given up.
-constexpr auto kPatience = 12s;
-
 std::string one_line(const char* message) {
   std::string text = without_newline(message == nullptr ? "" : message);
   for (char& c : text) {
@@ -159,8 +156,9 @@ PgError PgConnection::lost(std::size_t statement) {
   return {why, {}, true, statement};
 }
 
-PgTold<std::vector<PgRows>> PgConnection::run(const std::vector<PgStatement>& statements) {
-  const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
+PgTold<std::vector<PgRows>> PgConnection::run(const std::vector<PgStatement>& statements,
+                                              std::chrono::seconds patience) {
+  const Deadline deadline = std::chrono::steady_clock::now() + patience;
   if (!is_usable()) return PgError{"the connection is gone", {}, true};
   if (!send(statements) || !flush(deadline)) return lost(0);
   std::vector<PgRows> all;

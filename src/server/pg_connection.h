@@ -13,6 +13,9 @@
 
 namespace holdfast::server {
 
+/// The state of an error of ours: the tables are not of this program's version.
+inline constexpr auto kPgOtherTables = "HF003";
+
 /// Why the database did not do it.
 struct PgError {
   std::string why;      ///< for people; never holds a password
@@ -23,6 +26,7 @@ struct PgError {
 
   /// It would go no better with another request: read-only, full, no rights, no such table.
   bool is_general() const {
+    if (state == kPgOtherTables) return true;
     const std::string_view group = std::string_view(state).substr(0, 2);
     return group == "25" || group == "42" || group == "53" || group == "58" || group == "XX";
   }
@@ -79,13 +83,18 @@ std::string pg_text_array(const std::vector<std::string>& texts);
 /// Threads:  one at a time.
 class PgConnection {
  public:
+  /// Longer than any statement of a transaction may take, see pg_transaction.h. Then the connection
+  /// is given up.
+  static constexpr std::chrono::seconds kPatience{12};
+
   PgConnection() = default;  ///< to nowhere
 
   /// At most 5 s for each host that `conninfo` names, unless it says otherwise.
   static PgTold<PgConnection> open(const std::string& conninfo);
 
   /// All in one round trip, up to the first that fails: its error is the answer then.
-  PgTold<std::vector<PgRows>> run(const std::vector<PgStatement>& statements);
+  PgTold<std::vector<PgRows>> run(const std::vector<PgStatement>& statements,
+                                  std::chrono::seconds patience = kPatience);
 
   /// Ends a transaction that failed or is not wanted. A connection that cannot is_usable() no more.
   void roll_back();

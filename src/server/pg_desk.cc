@@ -5,6 +5,7 @@
 
 #include "server/answers.h"
 #include "server/pg_rows.h"
+#include "server/pg_transaction.h"
 #include "server/wish.h"
 
 namespace holdfast::server {
@@ -92,7 +93,7 @@ PgTold<std::vector<std::int64_t>> resources_with(PgConnection& connection,
     sql += " AND r.hash = " + pg_hash(pg_place(parameters.size()));
   }
   if (filter.owner) also("c.owner = ", *filter.owner);
-  auto told = connection.run({{sql, parameters}});
+  auto told = pg_begin(connection, PgUse::look, {{sql, parameters}, {"COMMIT"}});
   if (auto* error = std::get_if<PgError>(&told)) return *error;
   std::vector<std::int64_t> resources;
   const PgRows& rows = std::get<0>(told)[0];

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "server/pg_rows.h"
-#include "server/pg_scene.h"
+#include "server/pg_transaction.h"
 #include "server/pg_upkeep.h"
 
 namespace holdfast::server {
@@ -105,20 +105,17 @@ PgTold<PgLooked<std::vector<PgRows>>> PgReads::look(const std::vector<PgStatemen
   constexpr int kTries = 5;
   const std::string now = kNow;
   std::vector<PgStatement> statements{
-      {"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
-      pg_settings(),
       {std::string("SELECT set_config('holdfast.now', ") + kPgClock + "::text, true)"},
       {"SELECT " + now + ", EXISTS (SELECT 1 FROM holdfast.claims WHERE status < 2) AND " + now +
            " - last_seen > $1::bigint, ARRAY(SELECT id FROM holdfast.resources WHERE due <= " +
            now + " ORDER BY due LIMIT 1000) FROM holdfast.meta",
        {std::to_string(kPgGap.count())}}};
-  constexpr std::size_t kFreshness = 3;
+  constexpr std::size_t kFreshness = 1;
   statements.insert(statements.end(), wanted.begin(), wanted.end());
   statements.push_back({"COMMIT"});
   for (int tries = 1;; ++tries) {
-    auto told = connection_.run(statements);
+    auto told = pg_begin(connection_, PgUse::look, statements);
     if (auto* error = std::get_if<PgError>(&told)) {
-      connection_.roll_back();
       if (error->is_passing() && tries < kTries) continue;
       return *error;
     }

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "server/pg_rows.h"
+#include "server/pg_transaction.h"
 #include "server/wish.h"
 
 namespace holdfast::server {
@@ -81,18 +82,9 @@ void put_key(std::vector<PgStatement>& statements, const Claim& claim, Micros ex
 
 }  // namespace
 
-PgStatement pg_settings() {
-  return {
-      "SELECT set_config('statement_timeout', '5000', true), "
-      "set_config('lock_timeout', '5000', true), "
-      "set_config('idle_in_transaction_session_timeout', '10000', true), "
-      "set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
-      "WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"};
-}
-
 PgTold<std::unique_ptr<PgScene>> PgScene::open(PgConnection& connection, const Plan& plan,
                                                Micros grant_grace) {
-  std::vector<PgStatement> statements{{"BEGIN ISOLATION LEVEL READ COMMITTED"}, pg_settings()};
+  std::vector<PgStatement> statements;
   const auto also = [&](PgStatement statement) {
     statements.push_back(std::move(statement));
     return statements.size() - 1;
@@ -112,7 +104,7 @@ PgTold<std::unique_ptr<PgScene>> PgScene::open(PgConnection& connection, const P
   const std::size_t keys = plan.keys.empty() ? 0 : also(known_keys(plan.keys));
   const std::size_t owners = plan.owners.empty() ? 0 : also(owned_claims(plan.owners));
 
-  auto told = connection.run(statements);
+  auto told = pg_begin(connection, PgUse::change, statements);
   if (auto* error = std::get_if<PgError>(&told)) return *error;
   const auto& rows = std::get<0>(told);
 

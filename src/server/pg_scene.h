@@ -22,9 +22,6 @@ inline constexpr auto kPgGone = "HF002";
 
 inline constexpr Micros kPgBeatDue = std::chrono::milliseconds(1500);
 
-/// First statement after BEGIN: bounds and durability for this transaction only.
-PgStatement pg_settings();
-
 /// What is left of a transaction whose COMMIT was sent and never answered.
 struct PgDoubt {
   std::string transaction;  ///< xid8

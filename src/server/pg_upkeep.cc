@@ -1,6 +1,7 @@
 #include "server/pg_upkeep.h"
 
 #include "server/pg_rows.h"
+#include "server/pg_transaction.h"
 
 namespace holdfast::server {
 namespace {
@@ -23,11 +24,10 @@ std::optional<PgError> bridge_gap(PgConnection& connection, std::int64_t last_se
       " UPDATE holdfast.resources SET due = due + gap.length FROM gap"
       " WHERE due IS NOT NULL";
   // Whoever decides anything has a row of resources locked, so nobody is in the middle of it now.
-  auto told = connection.run({{"BEGIN ISOLATION LEVEL READ COMMITTED"},
-                              pg_settings(),
-                              {"LOCK TABLE holdfast.resources IN EXCLUSIVE MODE"},
-                              {gap, {std::to_string(last_seen)}},
-                              {"COMMIT"}});
+  auto told = pg_begin(connection, PgUse::change,
+                       {{"LOCK TABLE holdfast.resources IN EXCLUSIVE MODE"},
+                        {gap, {std::to_string(last_seen)}},
+                        {"COMMIT"}});
   return error_of(told);
 }
 
@@ -39,14 +39,13 @@ std::optional<PgError> pg_beat(PgConnection& connection) {
   const std::string note = "UPDATE holdfast.meta SET last_seen = " + clock +
                            " WHERE last_seen BETWEEN " + clock + " - $1::bigint AND " + clock +
                            " - 300000";
-  auto told = connection.run({{"BEGIN ISOLATION LEVEL READ COMMITTED"},
-                              pg_settings(),
-                              {"SELECT set_config('synchronous_commit', 'off', true)"},
-                              {note, {micros(kPgGap)}},
-                              {"SELECT last_seen, " + clock + " FROM holdfast.meta"},
-                              {"COMMIT"}});
+  auto told = pg_begin(connection, PgUse::change,
+                       {{"SELECT set_config('synchronous_commit', 'off', true)"},
+                        {note, {micros(kPgGap)}},
+                        {"SELECT last_seen, " + clock + " FROM holdfast.meta"},
+                        {"COMMIT"}});
   if (auto error = error_of(told)) return error;
-  const PgRows& row = std::get<0>(told)[4];
+  const PgRows& row = std::get<0>(told)[2];
   if (row.size() != 1) return PgError{"holdfast.meta has no row"};
   if (row.number(0, 1) - row.number(0, 0) <= kPgGap.count()) return std::nullopt;
   return bridge_gap(connection, row.number(0, 0));
@@ -85,10 +84,9 @@ PgTold<std::size_t> pg_drop_ended(
     PgConnection& connection, const Rules& rules, bool counts, std::size_t limit,
     const std::function<std::optional<std::string>(const std::vector<Claim>&)>& archive) {
   const std::string ended = " FROM holdfast.claims WHERE status >= 2 ";
-  auto told = connection.run(
-      {{"BEGIN ISOLATION LEVEL READ COMMITTED"},
-       pg_settings(),
-       {"WITH aged AS (SELECT id" + ended + "AND ended <= " + kPgClock +
+  auto told = pg_begin(
+      connection, PgUse::change,
+      {{"WITH aged AS (SELECT id" + ended + "AND ended <= " + kPgClock +
             " - $1::bigint ORDER BY ended, id LIMIT $3), surplus AS (SELECT id" + ended +
             "AND $4::boolean ORDER BY ended DESC, id DESC OFFSET $2 LIMIT $3) SELECT " + kPgClaim +
             " FROM holdfast.claims c JOIN holdfast.resources r ON r.id = c.resource "
@@ -97,7 +95,7 @@ PgTold<std::size_t> pg_drop_ended(
         {micros(rules.retain), std::to_string(rules.retain_claims), std::to_string(limit),
          counts ? "true" : "false"}}});
   if (auto error = error_of(told)) return *error;
-  const PgRows& rows = std::get<0>(told)[2];
+  const PgRows& rows = std::get<0>(told)[0];
   std::vector<Claim> claims;
   std::vector<ClaimId> ids;
   std::vector<std::int64_t> resources;

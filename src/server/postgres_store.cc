@@ -18,6 +18,7 @@
 #include "server/pg_reads.h"
 #include "server/pg_rows.h"
 #include "server/pg_schema.h"
+#include "server/pg_transaction.h"
 #include "server/pg_upkeep.h"
 
 namespace holdfast::server {
@@ -381,10 +382,11 @@ void PostgresStore::remember(const std::vector<Answer>& answers) {
 void PostgresStore::find_and_patch(PgDoor& door, const PgWish& wish) {
   const ClaimId id = std::get<PgWish::Patch>(wish.what).id;
   auto found = door.with<std::vector<PgRows>>([&](PgConnection& connection) {
-    return connection.run(
-        {{"SELECT r.name FROM holdfast.claims c JOIN holdfast.resources r "
-          "ON r.id = c.resource WHERE c.id = $1::bigint",
-          {std::to_string(std::min(id, kLargestId))}}});
+    return pg_begin(connection, PgUse::look,
+                    {{"SELECT r.name FROM holdfast.claims c JOIN holdfast.resources r "
+                      "ON r.id = c.resource WHERE c.id = $1::bigint",
+                      {std::to_string(std::min(id, kLargestId))}},
+                     {"COMMIT"}});
   });
   Answer answer;
   if (auto* error = std::get_if<PgError>(&found)) {
@@ -531,9 +533,14 @@ Clock::duration PostgresStore::sweep_once(PgDoor& door) {
 
 void PostgresStore::keep_house(PgDoor& door) {
   auto told = door.with<std::vector<PgRows>>([&](PgConnection& connection) {
-    return connection.run({{"SELECT EXISTS (SELECT 1 FROM holdfast.claims WHERE status < 2)"}});
+    return pg_begin(
+        connection, PgUse::look,
+        {{"SELECT EXISTS (SELECT 1 FROM holdfast.claims WHERE status < 2)"}, {"COMMIT"}});
   });
-  if (std::holds_alternative<PgError>(told)) return;
+  if (auto* error = std::get_if<PgError>(&told)) {
+    if (error->is_general()) gate_.refused(error->why);
+    return;
+  }
   PgConnection& connection = door.opened();
   // In trouble the note is an attempt too: without claims nobody else may come and make one.
   if (std::get<0>(told)[0].flag(0, 0) || gate_.trouble()) {
@@ -658,8 +665,10 @@ std::variant<Inspection, StoreError> inspect_postgres(const std::string& conninf
   PgConnection& connection = std::get<0>(opened);
   if (auto why = pg_schema_fault(connection)) return StoreError{"postgres: " + *why};
 
-  auto begun = connection.run(
-      {{"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
+  auto begun = pg_begin(
+      connection, PgUse::look,
+      {{"SELECT set_config('statement_timeout', '0', true), "
+        "set_config('idle_in_transaction_session_timeout', '0', true)"},
        {"SELECT c.id FROM holdfast.claims c JOIN holdfast.resources r ON r.id = c.resource "
         "WHERE c.fence > r.fence ORDER BY c.id"},
        {"SELECT c.id FROM holdfast.claims c, holdfast.claim_ids s "

@@ -12,9 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "postgres.h"
+#include "pg_tables.h"
 #include "proxy.h"
-#include "server/pg_connection.h"
 #include "server/pg_schema.h"
 #include "store_client.h"
 #include "support/process.h"
@@ -24,16 +23,7 @@ using namespace holdfast::server;
 using namespace holdfast::testing;
 using namespace std::chrono_literals;
 
-#define NEEDS_POSTGRES() \
-  if (!Postgres::is_installed()) SKIP_TEST("needs PostgreSQL")
-
 namespace {
-
-const std::string kPrefix = "postgres:";
-
-std::string conninfo_of(const std::string& where) {
-  return where.substr(kPrefix.size());
-}
 
 std::string host_of(const std::string& where) {
   const auto begin = where.find("host=") + 5;
@@ -44,27 +34,6 @@ std::string host_of(const std::string& where) {
 std::string through(const std::string& where, const std::string& host) {
   std::string other = where;
   return other.replace(other.find(host_of(where)), host_of(where).size(), host);
-}
-
-/// The first field of the only row.
-std::string ask(const std::string& where, const std::string& sql) {
-  auto opened = PgConnection::open(conninfo_of(where));
-  if (auto* error = std::get_if<PgError>(&opened)) throw std::runtime_error(error->why);
-  auto told = std::get<0>(opened).run({{sql}});
-  if (auto* error = std::get_if<PgError>(&told)) throw std::runtime_error(error->why);
-  const PgRows& rows = std::get<0>(told)[0];
-  return rows.size() == 0 ? "" : std::string(rows.text(0, 0));
-}
-
-void tell(const std::string& where, const std::string& sql) {
-  (void)ask(where, sql);
-}
-
-/// Always the same one: a PostgreSQL that has many of them takes long to go.
-std::string empty_database() {
-  static const std::string where = postgres().new_database();
-  tell(where, "DROP SCHEMA IF EXISTS holdfast CASCADE");
-  return where;
 }
 
 std::string numbered(std::string name, std::size_t number) {
@@ -121,15 +90,6 @@ class Pooler {
   TempDir dir_;
   std::unique_ptr<Process> process_;
 };
-
-/// All that was ever posted there, looked over.
-void check_sound(const std::string& where) {
-  const auto told = inspect_store(where, [](const Claim&, Stamp) {});
-  REQUIRE(std::holds_alternative<Inspection>(told));
-  const auto& faults = std::get<Inspection>(told).faults;
-  for (const std::string& fault : faults) UNSCOPED_INFO(fault);
-  CHECK(faults.empty());
-}
 
 }  // namespace
 

@@ -374,6 +374,26 @@ TEST_CASE("tables of a newer holdfastd in PostgreSQL are refused", "[server][tro
   CHECK_THAT(result.err, Contains("9999") && Contains("newer"));
 }
 
+TEST_CASE("a server whose tables a newer holdfastd has brought forward says so with 503",
+          "[server][trouble]") {
+  if (!Postgres::is_installed()) SKIP_TEST("no PostgreSQL");
+  const std::string store = postgres().new_database();
+  Daemon daemon(store);
+  const int port = daemon.port();
+  const long id = id_of(post(port, claim_body("held", 600)).json());
+  postgres().sql(store, "UPDATE holdfast.meta SET version = 9999");
+  for (const Reply& reply :
+       {post(port, claim_body("held", 600)), patch(port, id, {{"status", "released"}}),
+        exchange(port, {.target = "/v1/claims/"})}) {
+    check_unavailable(reply);
+    CHECK_THAT(reply.json().value("message", ""), Contains("9999") && Contains("newer"));
+  }
+  CHECK(eventually([&] {
+    const Reply ready = exchange(port, {.target = "/readyz"});
+    return ready.status == 503 && ready.body.find("9999") != std::string::npos;
+  }));
+}
+
 TEST_CASE("a file that is no database is refused and left alone", "[server][trouble]") {
   const TempDir dir;
   const std::string text(10000, 'x');
