@@ -344,8 +344,8 @@ void PostgresStore::serve(PgDoor& door, const std::string& name, std::vector<PgW
   std::vector<Done> dones;
   dones.reserve(wishes.size());
   for (PgWish& wish : wishes) dones.push_back(std::move(wish.done));
-  scheduler_.post([dones = std::move(dones), answers = std::move(answers)]() mutable {
-    for (std::size_t i = 0; i < dones.size(); ++i) dones[i](std::move(answers[i]));
+  scheduler_.post([dones = std::move(dones), answers = std::move(answers)] {
+    for (std::size_t i = 0; i < dones.size(); ++i) dones[i](answers[i]);
   });
   if (const auto* done = std::get_if<0>(&changed)) tell_changes(*done);
 }
@@ -454,7 +454,7 @@ void PostgresStore::claim(ClaimId id, Done done) {
                             } else {
                               answer.view = std::move(told.value->front());
                             }
-                            done(std::move(answer));
+                            done(answer);
                           });
 }
 
