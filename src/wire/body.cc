@@ -50,7 +50,7 @@ struct Member {
 };
 
 /// What the parser tells becomes the members of the outermost object. Each call says whether to go
-/// on.
+/// on. That texts are UTF-8 is seen to here: the parser takes half a surrogate for a character.
 class Members {
  public:
   explicit Members(std::size_t max_depth) : max_depth_(max_depth) {}
@@ -70,10 +70,12 @@ class Members {
     return put(Value::Kind::number, {text, size});
   }
   bool String(const char* text, rapidjson::SizeType size, bool) {
+    if (!is_utf8({text, size})) return false;
     if (depth_ > 1) return nested_.String(text, size);
     return put(Value::Kind::string, {text, size});
   }
   bool Key(const char* text, rapidjson::SizeType size, bool) {
+    if (!is_utf8({text, size})) return false;
     if (depth_ > 1) return nested_.Key(text, size);
     members_.push_back({std::string(text, size), {}});
     return true;
@@ -132,9 +134,8 @@ class Members {
 
 /// False if it is no JSON, or deeper than allowed.
 bool read_json(std::string_view body, Members& members) {
-  constexpr unsigned kFlags = rapidjson::kParseValidateEncodingFlag |
-                              rapidjson::kParseIterativeFlag |
-                              rapidjson::kParseNumbersAsStringsFlag;
+  constexpr unsigned kFlags =
+      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
   if (body.find('\0') != std::string_view::npos) return false;  // to the parser that is the end
