@@ -62,11 +62,11 @@ void put_date(std::string& out, microseconds since_epoch) {
     *end++ = static_cast<char>('0' + number / 10 % 10);
     *end++ = static_cast<char>('0' + number % 10);
   };
-  put(kDays[weekday(day).c_encoding()]);
+  put(kDays.at(weekday(day).c_encoding()));
   put(", ");
   put_two(unsigned{date.day()});
   put(" ");
-  put(kMonths[unsigned{date.month()} - 1]);
+  put(kMonths.at(unsigned{date.month()} - 1));
   put(" ");
   end = std::to_chars(end, text.data() + text.size(), int{date.year()}).ptr;
   put(" ");
