@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace holdfast {
@@ -15,6 +16,12 @@ std::optional<std::uint64_t> to_number(std::string_view text) {
 std::optional<std::uint64_t> to_pid(std::string_view text) {
   const auto value = to_number(text);
   return value && *value != 0 && *value <= 0x7FFFFFFF && text.front() != '0' ? value : std::nullopt;
+}
+
+void put_number(std::string& out, std::uint64_t number, int base) {
+  std::array<char, 64> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
+  out.append(digits.data(), end);
 }
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separators, bool join) {

@@ -14,6 +14,13 @@ std::optional<std::uint64_t> to_number(std::string_view text);
 /// Digits without a leading zero, as large as a pid may be: the one spelling that procfs knows.
 std::optional<std::uint64_t> to_pid(std::string_view text);
 
+void put_number(std::string& out, std::uint64_t number, int base = 10);
+
+/// Of ASCII; whatever the locale is.
+constexpr char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
 /// Parts between separators; with `join`, runs of separators count as one and the ends have none.
 std::vector<std::string_view> split(std::string_view text, std::string_view separators, bool join);
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace holdfast::http {
 namespace {
 
 constexpr std::size_t kOrdinary = 8192;
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 
 bool is_same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

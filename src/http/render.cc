@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <random>
+
+#include "base/text.h"
 
 namespace holdfast::http {
 namespace {
-
-void put_number(std::string& out, std::uint64_t number, int base = 10) {
-  std::array<char, 24> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
-  out.append(digits.data(), end);
-}
 
 /// A field that could begin a line of its own is left out: better no field than a forged one.
 void put_field(std::string& out, std::string_view name, std::string_view value) {

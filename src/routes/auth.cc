@@ -78,7 +78,7 @@ std::string_view bearer(const http::Request& request) {
   constexpr std::string_view kWord = "bearer ";
   if (field.size() <= kWord.size()) return {};
   for (std::size_t i = 0; i < kWord.size(); ++i) {
-    const char c = field[i] >= 'A' && field[i] <= 'Z' ? static_cast<char>(field[i] + 32) : field[i];
+    const char c = lower(field[i]);
     if (c != kWord[i]) return {};
   }
   const std::size_t begin = field.find_first_not_of(' ', kWord.size());

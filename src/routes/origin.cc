@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace holdfast::routes {
 namespace {
 
-std::string lower(std::string_view text) {
+std::string in_small(std::string_view text) {
   std::string small(text);
-  for (char& c : small) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
+  for (char& c : small) c = lower(c);
   return small;
 }
 
@@ -32,7 +32,7 @@ bool is_address(const std::string& name) {
 bool is_name_of_this_host(const std::string& name) {
   if (name == "localhost" || name.ends_with(".localhost")) return true;
   std::array<char, 256> own{};
-  return gethostname(own.data(), own.size() - 1) == 0 && name == lower(own.data());
+  return gethostname(own.data(), own.size() - 1) == 0 && name == in_small(own.data());
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ bool is_name_of_this_host(const std::string& name) {
 bool is_of_foreign_page(const http::Request& request, bool is_any_name_ours) {
   if (request.header("Sec-Fetch-Site") == "cross-site") return true;
   if (!request.has_header("Origin")) return false;
-  const std::string origin = lower(request.header("Origin"));
+  const std::string origin = in_small(request.header("Origin"));
   const std::size_t scheme = origin.find("://");
-  const std::string host = lower(request.header("Host"));
+  const std::string host = in_small(request.header("Host"));
   if (scheme == std::string::npos || origin.substr(scheme + 3) != host) return true;
   if (is_any_name_ours || request.peer().uid) return false;
   const std::string name = without_port(host);

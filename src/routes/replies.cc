@@ -83,8 +83,7 @@ bool is_json(std::string_view content_type) {
   constexpr std::string_view kJson = "application/json";
   if (content_type.size() < kJson.size()) return false;
   for (std::size_t i = 0; i < kJson.size(); ++i) {
-    const char c = content_type[i];
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c) != kJson[i]) return false;
+    if (lower(content_type[i]) != kJson[i]) return false;
   }
   const std::string_view rest = content_type.substr(kJson.size());
   return rest.empty() || rest.front() == ';' || rest.front() == ' ';

@@ -1,22 +1,16 @@
 #include "server/claim_json.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "wire/date.h"
 
 namespace holdfast::server {
 namespace {
 
 constexpr std::size_t kUsualSize = 800;  // without user data
-
-void put_number(std::string& out, std::uint64_t number) {
-  std::array<char, 20> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
-}
 
 void put_or_null(std::string& out, std::uint64_t number) {
   if (number == 0) {

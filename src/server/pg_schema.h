@@ -27,10 +27,12 @@ namespace holdfast::server {
 ///           of servers that start at once one does them; and it has meta locked for itself alone
 ///           from before the first step to its end.
 /// Others:   a server that was there before goes on with tables that it knows, or not at all. Each
-///           of its transactions locks meta, shared, before it touches anything else, and looks at
-///           the version under that lock (pg_transaction.h). So it has ended before the first step,
-///           or begins after the last, finds a version that is not its own and does nothing. Since
-///           that lock is the first of both, they do not wait for each other in a circle.
+///           of its transactions that decides, writes or answers (single statements only look for
+///           work, or for what became of a lost COMMIT) locks meta, shared, before it touches
+///           anything else, and looks at the version under that lock (pg_transaction.h). So it has
+///           ended before the first step, or begins after the last, finds a version that is not its
+///           own and does nothing. Since that lock is the first of both, they do not wait for each
+///           other in a circle.
 /// Killed:   or failed, the tables are of the version they had, with all that was in them.
 
 /// The statements of one step.

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace holdfast::ssh {
 namespace {
 
@@ -26,10 +28,6 @@ Words split(std::string_view text, std::string_view at) {
     from = text.find_first_not_of(at, end);
   }
   return words;
-}
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
 /// `*` and `?`, in either case of letters; brackets mean themselves.

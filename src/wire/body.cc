@@ -31,7 +31,7 @@ struct Value {
   bool is_there() const { return kind != Kind::absent; }
   bool is_string(std::string_view wanted) const { return kind == Kind::string && text == wanted; }
 
-  /// A number that no other spelling of a whole one could be taken for.
+  /// Only if it is written in digits: neither 1.0 nor 1e0.
   std::optional<std::uint64_t> whole() const {
     return kind == Kind::number ? to_number(text) : std::nullopt;
   }
