@@ -211,11 +211,12 @@ void LocalStore::flush() {
 
 void LocalStore::commit(std::shared_ptr<Batch> batch) {
   is_writing_ = true;
-  writer_->run([this, batch = std::move(batch)] {
+  writer_->run([this, batch = std::move(batch)]() mutable {
     const auto begin = std::chrono::steady_clock::now();
     auto failure = write(*batch);
     const auto took = std::chrono::steady_clock::now() - begin;
-    scheduler_.post([this, batch, failure = std::move(failure), took] {
+    // With all it holds: what the answers refer to belongs to the other thread.
+    scheduler_.post([this, batch = std::move(batch), failure = std::move(failure), took] {
       commits_.commit_time += took;
       commits_.commit_time_max = std::max<std::chrono::nanoseconds>(commits_.commit_time_max, took);
       committed(*batch, failure);
@@ -338,9 +339,9 @@ void LocalStore::write_time_and_end() {
   Rows::Batch last;
   last.time = clock_.now().time;
   is_writing_ = true;
-  writer_->run([this, last = std::move(last), done = std::move(done)] {
+  writer_->run([this, last = std::move(last), done = std::move(done)]() mutable {
     (void)rows_->commit(last);  // without it leases are a little longer
-    scheduler_.post(done);
+    scheduler_.post(std::move(done));
   });
 }
 

@@ -1,7 +1,9 @@
 #include "server/local_store.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <random>
+#include <thread>
 
 #include "scene.h"
 #include "stage.h"
@@ -133,6 +135,28 @@ struct Scene {
 };
 
 }  // namespace
+
+TEST_CASE("what an answer refers to is let go by the thread that asked", "[server][store]") {
+  // A connection, say, that the answer ends.
+  const auto here = std::this_thread::get_id();
+  std::atomic<int> elsewhere = 0;
+  const auto belonging = [&] {
+    return std::shared_ptr<int>(new int, [&](const int* place) {
+      if (std::this_thread::get_id() != here) ++elsewhere;
+      delete place;
+    });
+  };
+  Scene scene;
+  scene.scheduler.posts_take_long = true;
+  bool is_told = false;
+  scene.store->post(wish("r"), [&is_told, held = belonging()](const Answer&) { is_told = true; });
+  REQUIRE(scene.scheduler.run_until([&] { return is_told; }));
+  bool is_closed = false;
+  scene.store->close([&is_closed, held = belonging()] { is_closed = true; });
+  REQUIRE(scene.scheduler.run_until([&] { return is_closed; }));
+  scene.store.reset();
+  CHECK(elsewhere == 0);
+}
 
 TEST_CASE("nobody is answered before the commit, not even a reader", "[server][store]") {
   Scene scene;

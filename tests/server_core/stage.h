@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -37,8 +38,10 @@ class ManualScheduler final : public Scheduler {
   explicit ManualScheduler(FakeClocks& clocks) : clocks_(clocks) {}
 
   void post(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     posted_.push_back(std::move(task));
+    const int mine = ++posts_;
+    if (posts_take_long) done_.wait(lock, [&] { return posts_done_ >= mine; });
   }
   void defer(std::function<void()> task) override { deferred_.push_back(std::move(task)); }
   Timer after(std::chrono::nanoseconds delay, std::function<void()> task) override {
@@ -46,6 +49,9 @@ class ManualScheduler final : public Scheduler {
     timers_.push_back({clocks_.monotonic + delay, handle, std::move(task)});
     return handle;
   }
+
+  /// From now on who posts is let go only when the task has run and is gone.
+  std::atomic<bool> posts_take_long = false;
 
   /// All that is ready, and what that makes ready.
   void run() {
@@ -100,26 +106,37 @@ class ManualScheduler final : public Scheduler {
     std::function<void()> task;
   };
 
-  bool step() {
+  bool step() { return run_posted() || run_deferred(); }
+
+  bool run_posted() {
     std::function<void()> task;
     {
       const std::lock_guard lock(mutex_);
-      if (!posted_.empty()) {
-        task = std::move(posted_.front());
-        posted_.pop_front();
-      }
+      if (posted_.empty()) return false;
+      task = std::move(posted_.front());
+      posted_.pop_front();
     }
-    if (!task && !deferred_.empty()) {
-      task = std::move(deferred_.front());
-      deferred_.pop_front();
-    }
-    if (!task) return false;
+    task();
+    task = nullptr;
+    const std::lock_guard lock(mutex_);
+    ++posts_done_;
+    done_.notify_all();
+    return true;
+  }
+
+  bool run_deferred() {
+    if (deferred_.empty()) return false;
+    const std::function<void()> task = std::move(deferred_.front());
+    deferred_.pop_front();
     task();
     return true;
   }
 
   FakeClocks& clocks_;
   std::mutex mutex_;
+  std::condition_variable done_;
+  int posts_ = 0;
+  int posts_done_ = 0;
   std::deque<std::function<void()>> posted_;
   std::deque<std::function<void()>> deferred_;
   std::vector<Entry> timers_;
