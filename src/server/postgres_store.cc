@@ -97,7 +97,7 @@ class PostgresStore final : public Store {
                                 bool skips_locked);
   void serve(PgDoor& door, const std::string& name, std::vector<PgWish>& wishes);
   void remember(const std::vector<Answer>& answers);
-  void find_and_patch(PgDoor& door, const PgWish& wish);
+  void find_and_patch(PgDoor& door, PgWish wish);
   template <class T, class Look>
   void look(Look look, Tell<T> tell);
 
@@ -366,7 +366,9 @@ void PostgresStore::patch(ClaimId id, Change change, Caller caller, Done done) {
   if (!name.empty()) {
     lines_.add(name, std::move(wish));
   } else {
-    lines_.add([this, wish = std::move(wish)](PgDoor& door) { find_and_patch(door, wish); });
+    lines_.add([this, wish = std::move(wish)](PgDoor& door) mutable {
+      find_and_patch(door, std::move(wish));
+    });
   }
 }
 
@@ -379,7 +381,7 @@ void PostgresStore::remember(const std::vector<Answer>& answers) {
   }
 }
 
-void PostgresStore::find_and_patch(PgDoor& door, const PgWish& wish) {
+void PostgresStore::find_and_patch(PgDoor& door, PgWish wish) {
   const ClaimId id = std::get<PgWish::Patch>(wish.what).id;
   auto found = door.with<std::vector<PgRows>>([&](PgConnection& connection) {
     return pg_begin(connection, PgUse::look,
@@ -394,16 +396,16 @@ void PostgresStore::find_and_patch(PgDoor& door, const PgWish& wish) {
   } else if (std::get<0>(found)[0].size() == 0) {
     answer.kind = Answer::Kind::not_found;
   } else {
-    lines_.add(std::string(std::get<0>(found)[0].text(0, 0)), wish);
+    lines_.add(std::string(std::get<0>(found)[0].text(0, 0)), std::move(wish));
     return;
   }
-  scheduler_.post([done = wish.done, answer = std::move(answer)] { done(answer); });
+  scheduler_.post([done = std::move(wish.done), answer = std::move(answer)] { done(answer); });
 }
 
 void PostgresStore::revoke(RevokeFilter filter, std::string reason,
                            Tell<std::vector<ClaimId>> tell) {
   lines_.add([this, filter = std::move(filter), reason = std::move(reason),
-              tell = std::move(tell)](PgDoor& door) {
+              tell = std::move(tell)](PgDoor& door) mutable {
     std::vector<ClaimId> revoked;
     auto changed = change(door, [&](PgConnection& connection) {
       return pg_revoke(connection, filter, reason, rules(), revoked);
@@ -415,7 +417,7 @@ void PostgresStore::revoke(RevokeFilter filter, std::string reason,
       told.now = std::get<0>(changed).scene->now();
       told.value = std::move(revoked);
     }
-    scheduler_.post([tell, told = std::move(told)] { tell(told); });
+    scheduler_.post([tell = std::move(tell), told = std::move(told)] { tell(told); });
     if (const auto* done = std::get_if<0>(&changed)) tell_changes(*done);
   });
 }
@@ -424,7 +426,7 @@ void PostgresStore::revoke(RevokeFilter filter, std::string reason,
 
 template <class T, class Look>
 void PostgresStore::look(Look look, Tell<T> tell) {
-  lines_.add([this, look = std::move(look), tell = std::move(tell)](PgDoor& door) {
+  lines_.add([this, look = std::move(look), tell = std::move(tell)](PgDoor& door) mutable {
     auto looked = door.with<PgLooked<T>>([&](PgConnection& connection) {
       PgReads reads(connection,
                     [&](const std::vector<std::int64_t>& due) { return settle(door, due, false); });
@@ -437,7 +439,8 @@ void PostgresStore::look(Look look, Tell<T> tell) {
       told.now = std::get<0>(looked).now;
       told.value = std::move(std::get<0>(looked).value);
     }
-    scheduler_.post([tell, told = std::move(told)]() mutable { tell(std::move(told)); });
+    scheduler_.post(
+        [tell = std::move(tell), told = std::move(told)]() mutable { tell(std::move(told)); });
   });
 }
 

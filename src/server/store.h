@@ -154,8 +154,8 @@ struct Told {
 /// Decides:  by Resource, for every database alike.
 /// Promises: no answer tells of a change that a kill or a power cut could undo; a change that is
 ///           answered with "unavailable" has not happened, except where a store's header says how
-///           it could have, and what becomes of it then. Every callback is called once, on the
-///           scheduler's thread, never before the call that asked for it has returned.
+///           it could have, and what becomes of it then. Every callback is called once, and let
+///           go, on the scheduler's thread, never before the call that asked for it has returned.
 /// Threads:  calls from the scheduler's thread only.
 class Store {
  public:

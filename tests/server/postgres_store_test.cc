@@ -93,6 +93,40 @@ class Pooler {
 
 }  // namespace
 
+TEST_CASE("what an answer refers to is let go by the thread that asked PostgreSQL",
+          "[server][postgres]") {
+  NEEDS_POSTGRES();
+  Loop loop;
+  auto opened = open_store(empty_database(), {}, loop, silent_log());
+  auto store = std::move(std::get<0>(opened));
+  loop.posts_take_long = true;
+  std::thread::id loops_thread;
+  loop.post([&] { loops_thread = std::this_thread::get_id(); });
+  std::atomic<int> let_go = 0;
+  std::atomic<int> elsewhere = 0;
+  const auto belonging = [&] {
+    return std::shared_ptr<int>(new int, [&](const int* place) {
+      if (std::this_thread::get_id() != loops_thread) ++elsewhere;
+      ++let_go;
+      delete place;
+    });
+  };
+  loop.post([&] {
+    store->post(wish("r"), [held = belonging()](const Answer&) {});
+    store->patch(1, {}, Caller{}, [held = belonging()](const Answer&) {});
+    store->patch(77, {}, Caller{}, [held = belonging()](const Answer&) {});
+    store->revoke({}, "because", [held = belonging()](const auto&) {});
+    store->claim(1, [held = belonging()](const Answer&) {});
+    store->list({}, [held = belonging()](const auto&) {});
+    store->totals([held = belonging()](const auto&) {});
+    store->close([held = belonging()] {});
+  });
+  CHECK(eventually([&] { return let_go == 8; }));
+  CHECK(elsewhere == 0);
+  loop.posts_take_long = false;
+  store.reset();
+}
+
 TEST_CASE("a claim lives in PostgreSQL as in any store", "[server][postgres]") {
   NEEDS_POSTGRES();
   const std::string where = empty_database();

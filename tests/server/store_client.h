@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,31 +29,42 @@ class Loop final : public server::Scheduler {
   }
 
   void post(std::function<void()> task) override {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     tasks_.push_back(std::move(task));
-    given_.notify_one();
+    const int mine = ++posts_;
+    given_.notify_all();
+    if (!posts_take_long || std::this_thread::get_id() == thread_.get_id()) return;
+    given_.wait(lock, [&] { return posts_done_ >= mine; });
   }
   void defer(std::function<void()> task) override { post(std::move(task)); }
   Timer after(std::chrono::nanoseconds, std::function<void()>) override {
     throw std::logic_error("no timers here");
   }
 
+  /// Other threads that post are let go only when the task has run and is gone.
+  std::atomic<bool> posts_take_long = false;
+
  private:
   void run() {
     std::unique_lock lock(mutex_);
     while (!is_over_) {
       given_.wait(lock, [this] { return !tasks_.empty(); });
-      const auto task = std::move(tasks_.front());
+      auto task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
       task();
+      task = nullptr;
       lock.lock();
+      ++posts_done_;
+      given_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable given_;
   std::deque<std::function<void()>> tasks_;
+  int posts_ = 0;
+  int posts_done_ = 0;
   bool is_over_ = false;
   std::thread thread_;
 };
