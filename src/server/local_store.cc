@@ -49,6 +49,7 @@ LocalStore::~LocalStore() = default;
 Stamp LocalStore::tick() {
   const Stamp now = clock_.now();
   if (trouble_) return now;
+  decided_ = now.time;
   book_->settle_due(now);
   gather();  // what ends and is dropped at once is told of all the same
   book_->drop_ended(now, kDropByTheWay);
@@ -150,19 +151,33 @@ Counters LocalStore::counters() const {
 }
 
 void LocalStore::answer_when_durable(Answering answering) {
-  pending_.answers.push_back(std::move(answering));
-  gather();
+  {
+    // In one step: no answer is in an earlier batch than what it tells of, nor in a later one.
+    const std::lock_guard guard(mutex_);
+    gather_locked();
+    pending_.answers.push_back(std::move(answering));
+  }
   flush_soon();
   arm();
 }
 
+void LocalStore::set_writing(bool is_so) {
+  const std::lock_guard guard(mutex_);
+  is_writing_ = is_so;
+}
+
 /// Takes what was decided out of the book and into the next batch.
 void LocalStore::gather() {
+  const std::lock_guard guard(mutex_);
+  gather_locked();
+}
+
+void LocalStore::gather_locked() {
   if (!book_->has_changes()) return;
   Book::Changes changes = book_->take_changes();
   for (const Claim* claim : changes.claims) {
     const auto [place, is_first] =
-        place_in_pending_.try_emplace(claim->id, pending_.rows.changed.size());
+        pending_.places.try_emplace(claim->id, pending_.rows.changed.size());
     if (is_first) {
       pending_.rows.changed.push_back({book_->view(*claim), claim->id > last_gathered_});
       last_gathered_ = std::max(last_gathered_, claim->id);
@@ -174,10 +189,15 @@ void LocalStore::gather() {
             std::back_inserter(pending_.rows.dropped));
   pending_.rows.last_id = changes.last_id;
   pending_.rows.fence_floor = changes.fence_floor;
+  pending_.rows.time = decided_;
+  pending_.archive = rules_.archive;
 }
 
 void LocalStore::flush_soon() {
-  if (is_flush_due_ || is_writing_) return;
+  {
+    const std::lock_guard guard(mutex_);
+    if (is_flush_due_ || is_writing_) return;
+  }
   is_flush_due_ = true;
   scheduler_.defer([this] {
     is_flush_due_ = false;
@@ -185,23 +205,26 @@ void LocalStore::flush_soon() {
   });
 }
 
-void LocalStore::flush() {
-  if (is_writing_) return;
-  if (pending_.answers.empty() && pending_.rows.changed.empty() && pending_.rows.dropped.empty()) {
-    if (closed_) write_time_and_end();
-    return;
-  }
-  pending_.rows.time = clock_.now().time;
+/// Under the lock.
+std::shared_ptr<LocalStore::Batch> LocalStore::take_pending() {
   auto batch = std::make_shared<Batch>(std::exchange(pending_, {}));
-  place_in_pending_.clear();
   // The next one is likely to be as large.
   pending_.answers.reserve(std::min(batch->answers.size(), kUsualBatch));
   pending_.rows.changed.reserve(std::min(batch->rows.changed.size(), kUsualBatch));
-  const bool changes = !batch->rows.changed.empty() || !batch->rows.dropped.empty();
-  if (changes && rows_) {
-    batch->archive = rules_.archive;
-    std::move(unarchived_.begin(), unarchived_.end(), std::back_inserter(batch->rows.dropped));
-    unarchived_.clear();
+  return batch;
+}
+
+void LocalStore::flush() {
+  std::shared_ptr<Batch> batch;
+  {
+    const std::lock_guard guard(mutex_);
+    if (is_writing_) return;
+    if (!pending_.answers.empty() || pending_.has_changes()) batch = take_pending();
+    is_writing_ = batch && batch->has_changes() && rows_;
+  }
+  if (!batch) {
+    if (closed_) write_time_and_end();
+  } else if (batch->has_changes() && rows_) {
     commit(std::move(batch));
   } else {
     complete(*batch);
@@ -209,30 +232,46 @@ void LocalStore::flush() {
   }
 }
 
-void LocalStore::commit(std::shared_ptr<Batch> batch) {
-  is_writing_ = true;
-  writer_->run([this, batch = std::move(batch)]() mutable {
-    const auto begin = std::chrono::steady_clock::now();
-    auto failure = write(*batch);
-    const auto took = std::chrono::steady_clock::now() - begin;
-    // With all it holds: what the answers refer to belongs to the other thread.
-    scheduler_.post([this, batch = std::move(batch), failure = std::move(failure), took] {
-      commits_.commit_time += took;
-      commits_.commit_time_max = std::max<std::chrono::nanoseconds>(commits_.commit_time_max, took);
-      committed(*batch, failure);
-    });
+/// Writes, and what has come in meanwhile, until nothing has or a commit failed. The batches are
+/// answered on the other thread, in this order; none of their parts stays here.
+void LocalStore::commit(std::shared_ptr<Batch> first) {
+  writer_->run([this, batch = std::move(first)]() mutable {
+    while (batch) {
+      const auto begin = std::chrono::steady_clock::now();
+      auto failure = write(*batch);
+      const auto took = std::chrono::steady_clock::now() - begin;
+      // First, so that who hears of this commit finds the writer at rest if it is.
+      auto next = failure ? nullptr : next_to_write();
+      scheduler_.post([this, done = std::move(batch), failure = std::move(failure), took] {
+        committed(*done, failure, took);
+      });
+      batch = std::move(next);
+    }
   });
+}
+
+/// On the writer's thread. Answers alone are left to the other one, which is about to be told to
+/// look.
+std::shared_ptr<LocalStore::Batch> LocalStore::next_to_write() {
+  const std::lock_guard guard(mutex_);
+  is_writing_ = pending_.has_changes();
+  return is_writing_ ? take_pending() : nullptr;
 }
 
 /// On the writer's thread.
 std::optional<std::string> LocalStore::write(Batch& batch) {
-  batch.archive_failure = archive(batch.archive, batch.rows.dropped);
-  if (batch.archive_failure) batch.unarchived = std::exchange(batch.rows.dropped, {});
+  auto& dropped = batch.rows.dropped;
+  std::move(unarchived_.begin(), unarchived_.end(), std::back_inserter(dropped));
+  unarchived_.clear();
+  batch.archive_failure = archive(batch.archive, dropped);
+  if (batch.archive_failure) unarchived_ = std::exchange(dropped, {});
   return rows_->commit(batch.rows);
 }
 
-void LocalStore::committed(Batch& batch, const std::optional<std::string>& failure) {
-  is_writing_ = false;
+void LocalStore::committed(const Batch& batch, const std::optional<std::string>& failure,
+                           std::chrono::nanoseconds took) {
+  commits_.commit_time += took;
+  commits_.commit_time_max = std::max(commits_.commit_time_max, took);
   if (failure) {
     ++commits_.commit_failures;
     fail(batch, *failure);
@@ -240,11 +279,10 @@ void LocalStore::committed(Batch& batch, const std::optional<std::string>& failu
   }
   if (batch.archive_failure) {
     log_.error("holdfastd: ended claims stay in the database: {}", *batch.archive_failure);
-    unarchived_ = std::move(batch.unarchived);
   }
   ++commits_.commits;
   commits_.committed_changes += batch.rows.changed.size();
-  // The next batch first: the disk works while these are answered.
+  // First what waits for the disk, if the writer has nothing to do: it works while these are told.
   flush();
   complete(batch);
 }
@@ -263,19 +301,25 @@ void LocalStore::fail(const Batch& batch, const std::string& reason) {
   timer_.reset();
   armed_.reset();
   clock_.expect(std::nullopt);
-  const Batch hanging = std::exchange(pending_, {});
-  place_in_pending_.clear();
+  Batch hanging;
+  {
+    const std::lock_guard guard(mutex_);
+    hanging = std::exchange(pending_, {});
+  }
   for (const Answering& answer : batch.answers) answer(&reason);
   for (const Answering& answer : hanging.answers) answer(&reason);
   recover();
 }
 
 void LocalStore::recover() {
-  is_writing_ = true;
+  set_writing(true);
   const bool must_load = !is_memory_good_;
   writer_->run([this, must_load] {
     auto loaded = std::make_shared<std::variant<Rows::Contents, StoreError>>();
-    if (must_load) *loaded = rows_->load();
+    if (must_load) {
+      *loaded = rows_->load();
+      if (std::holds_alternative<Rows::Contents>(*loaded)) unarchived_.clear();
+    }
     auto failure = rows_->probe();
     scheduler_.post([this, must_load, loaded, failure = std::move(failure)] {
       recovered(must_load ? loaded.get() : nullptr, failure);
@@ -285,14 +329,13 @@ void LocalStore::recover() {
 
 void LocalStore::recovered(std::variant<Rows::Contents, StoreError>* loaded,
                            const std::optional<std::string>& failure) {
-  is_writing_ = false;
+  set_writing(false);
   if (auto* contents = loaded != nullptr ? std::get_if<Rows::Contents>(loaded) : nullptr) {
     commits_.granted += book_->counters().granted;
     commits_.expired += book_->counters().expired;
     book_ = std::make_unique<Book>(rules_);
     book_->restore(std::move(contents->claims), contents->last_id, contents->fence_floor);
     last_gathered_ = book_->last_id();
-    unarchived_.clear();
     is_memory_good_ = true;
   }
   if (is_memory_good_ && !failure) {
@@ -338,7 +381,7 @@ void LocalStore::write_time_and_end() {
   }
   Rows::Batch last;
   last.time = clock_.now().time;
-  is_writing_ = true;
+  set_writing(true);
   writer_->run([this, last = std::move(last), done = std::move(done)]() mutable {
     (void)rows_->commit(last);  // without it leases are a little longer
     scheduler_.post(std::move(done));

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,11 +24,13 @@ namespace holdfast::server {
 /// Decides:  in memory, at once; so reads and refusals cost no disk.
 /// Promises: every answer, a read's too, is held back until all that was decided before it is
 ///           committed: nobody hears of a state that a crash could undo. What comes in while the
-///           disk is busy is one batch and one commit.
-/// Failed:   a commit that fails answers "unavailable" to all that hung on it, and memory is made
-///           anew from the rows. Until a commit works again (tried twice a second) reads are
-///           served and changes are refused. Only one who is killed between a failed commit and
-///           the next may find, when the disk lied about the failure, that it was kept after all.
+///           disk is busy is one batch and one commit, which the writer begins by itself: the disk
+///           does not wait until somebody has time to tell it.
+/// Failed:   after a commit that fails the writer begins no other. All that hung on it, and all
+///           that was decided since, are answered "unavailable", and memory is made anew from the
+///           rows. Until a commit works again (tried twice a second) reads are served and changes
+///           are refused. Only one who is killed between a failed commit and the next may find,
+///           when the disk lied about the failure, that it was kept after all.
 /// Archive:  what cannot be archived stays in the rows, and is tried again with every later batch.
 /// Killed:   what was answered is in the rows; what was not may be.
 /// Owns:     one thread, which does nothing but commit.
@@ -63,10 +67,12 @@ class LocalStore final : public Store {
   using Answering = std::function<void(const std::string* failure)>;
   struct Batch {
     Rows::Batch rows;
+    std::unordered_map<ClaimId, std::size_t> places;  ///< of claims in rows.changed
     std::vector<Answering> answers;
     std::string archive;
     std::optional<std::string> archive_failure;
-    std::vector<Claim> unarchived;  ///< were to be dropped; stay in the rows until they can be
+
+    bool has_changes() const { return !rows.changed.empty() || !rows.dropped.empty(); }
   };
 
   Stamp tick();
@@ -76,11 +82,16 @@ class LocalStore final : public Store {
   void look(Look&& look, Tell<T> tell);
   void answer_when_durable(Answering answering);
   void gather();
+  void gather_locked();
   void flush_soon();
   void flush();
+  void set_writing(bool is_so);
+  std::shared_ptr<Batch> take_pending();
+  std::shared_ptr<Batch> next_to_write();
   void commit(std::shared_ptr<Batch> batch);
   std::optional<std::string> write(Batch& batch);
-  void committed(Batch& batch, const std::optional<std::string>& failure);
+  void committed(const Batch& batch, const std::optional<std::string>& failure,
+                 std::chrono::nanoseconds took);
   void complete(const Batch& batch);
   void fail(const Batch& batch, const std::string& reason);
   void recover();
@@ -98,13 +109,17 @@ class LocalStore final : public Store {
   std::unique_ptr<Book> book_;
   Listener listener_;
 
-  Batch pending_;
-  std::unordered_map<ClaimId, std::size_t> place_in_pending_;
-  ClaimId last_gathered_ = 0;      ///< ids above it are new to the rows
-  std::vector<Claim> unarchived_;  ///< dropped from memory, in the rows until the archive works
+  std::mutex mutex_;         ///< of what the writer takes by itself
+  Batch pending_;            ///< decided, and nobody writes it yet
+  bool is_writing_ = false;  ///< the writer is at it, and will look at pending_ when it is done
+
+  ClaimId last_gathered_ = 0;  ///< ids above it are new to the rows
+  Micros decided_{};           ///< when that was last done
   bool is_flush_due_ = false;
-  bool is_writing_ = false;
   std::function<void()> closed_;
+
+  /// Dropped from memory, in the rows until the archive works. The writer's alone.
+  std::vector<Claim> unarchived_;
 
   std::optional<std::string> trouble_;
   bool is_memory_good_ = true;  ///< it says what the rows say, but for what is pending

@@ -7,10 +7,12 @@
 
 #include "scene.h"
 #include "stage.h"
+#include "support/process.h"
 #include "support/temp_dir.h"
 
 using namespace holdfast;
 using namespace holdfast::server;
+using holdfast::testing::eventually;
 using namespace std::chrono_literals;
 
 namespace {
@@ -156,6 +158,60 @@ TEST_CASE("what an answer refers to is let go by the thread that asked", "[serve
   REQUIRE(scene.scheduler.run_until([&] { return is_closed; }));
   scene.store.reset();
   CHECK(elsewhere == 0);
+}
+
+TEST_CASE("the writer goes on with what came in, before anybody has heard what it did",
+          "[server][store]") {
+  Scene scene;
+  scene.disk.hold(true);
+  const auto first = scene.post(wish("r"));
+  REQUIRE(scene.scheduler.run_until([&] { return scene.is_committing(); }));
+  const auto second = scene.post(wish("r"));
+  const auto third = scene.patch(1, renewal(60s));
+  scene.disk.hold(false);
+  CHECK(eventually([&] { return scene.commits() == 2; }));  // nothing else runs
+  CHECK_FALSE(*first);
+  CHECK_FALSE(*second);
+  CHECK(scene.wait(first).outcome == Outcome::active);
+  CHECK(scene.wait(second).outcome == Outcome::waiting);
+  CHECK(scene.wait(third).outcome == Outcome::active);
+  CHECK(scene.commits() == 2);
+  scene.compare();
+}
+
+TEST_CASE("a read that comes at the end of a commit is answered", "[server][store]") {
+  Scene scene;
+  for (int round = 0; round < 2000; ++round) {
+    scene.disk.hold(true);
+    const auto change = scene.post(wish("r"));
+    REQUIRE(scene.scheduler.run_until([&] { return scene.is_committing(); }));
+    const auto read = scene.read(1);
+    scene.disk.hold(false);
+    scene.wait(read);
+    scene.wait(change);
+  }
+}
+
+TEST_CASE("after a commit that failed the writer begins no other", "[server][store]") {
+  Scene scene;
+  scene.disk.hold(true);
+  const auto first = scene.post(wish("r"));
+  REQUIRE(scene.scheduler.run_until([&] { return scene.is_committing(); }));
+  const auto second = scene.post(wish("s"));  // would be taken
+  std::atomic<int> tries = 0;
+  {
+    const std::lock_guard lock(scene.disk.mutex);
+    scene.disk.fails = [&tries] { return ++tries == 1; };
+  }
+  scene.disk.hold(false);
+  REQUIRE(eventually([&] { return tries == 1; }));
+  CHECK_FALSE(eventually([&] { return tries == 2; }, 1s));
+  CHECK(scene.wait(first).kind == Answer::Kind::unavailable);
+  CHECK(scene.wait(second).kind == Answer::Kind::unavailable);
+  CHECK(scene.commits() == 0);
+  CHECK(scene.scheduler.run_until([&] { return !scene.store->trouble(); }));
+  scene.compare();
+  CHECK(scene.wait(scene.post(wish("s"))).outcome == Outcome::active);
 }
 
 TEST_CASE("nobody is answered before the commit, not even a reader", "[server][store]") {
