@@ -16,13 +16,16 @@ std::optional<PgError> error_of(PgTold<std::vector<PgRows>>& told) {
 }
 
 std::optional<PgError> bridge_gap(PgConnection& connection, std::int64_t last_seen) {
+  // A server was there as well when anything was decided about the resource.
   const std::string gap =
       std::string("WITH gap AS (UPDATE holdfast.meta SET last_seen = ") + kPgClock +
-      " WHERE last_seen = $1::bigint RETURNING last_seen - $1::bigint AS length),"
-      " leases AS (UPDATE holdfast.claims SET deadline = deadline + gap.length,"
-      " heard = heard + gap.length FROM gap WHERE status < 2)"
-      " UPDATE holdfast.resources SET due = due + gap.length FROM gap"
-      " WHERE due IS NOT NULL";
+      " WHERE last_seen = $1::bigint RETURNING last_seen AS ending),"
+      " given AS (SELECT id, greatest(0, gap.ending - greatest(seen, $1::bigint)) AS time"
+      " FROM holdfast.resources, gap),"
+      " leases AS (UPDATE holdfast.claims SET deadline = deadline + given.time,"
+      " heard = heard + given.time FROM given WHERE resource = given.id AND status < 2)"
+      " UPDATE holdfast.resources r SET due = due + given.time FROM given"
+      " WHERE r.id = given.id AND due IS NOT NULL";
   // Whoever decides anything has a row of resources locked, so nobody is in the middle of it now.
   auto told = pg_begin(connection, PgUse::change,
                        {{"LOCK TABLE holdfast.resources IN EXCLUSIVE MODE"},
