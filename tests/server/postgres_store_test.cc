@@ -96,9 +96,10 @@ class Pooler {
 TEST_CASE("what an answer refers to is let go by the thread that asked PostgreSQL",
           "[server][postgres]") {
   NEEDS_POSTGRES();
-  Loop loop;
+  std::unique_ptr<Store> store;
+  Loop loop;  // ends first, and what it was given last is the end of the store
   auto opened = open_store(empty_database(), {}, loop, silent_log());
-  auto store = std::move(std::get<0>(opened));
+  store = std::move(std::get<0>(opened));
   loop.posts_take_long = true;
   std::thread::id loops_thread;
   loop.post([&] { loops_thread = std::this_thread::get_id(); });
@@ -124,7 +125,7 @@ TEST_CASE("what an answer refers to is let go by the thread that asked PostgreSQ
   CHECK(eventually([&] { return let_go == 8; }));
   CHECK(elsewhere == 0);
   loop.posts_take_long = false;
-  store.reset();
+  loop.post([&store] { store.reset(); });
 }
 
 TEST_CASE("a claim lives in PostgreSQL as in any store", "[server][postgres]") {
