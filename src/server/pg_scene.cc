@@ -114,7 +114,9 @@ PgTold<std::unique_ptr<PgScene>> PgScene::open(PgConnection& connection, const P
   scene->transaction_ = rows[moment].text(0, 2);
   scene->backend_ = rows[moment].number(0, 3);
   scene->attempt_ = random_number();
-  if (scene->now_.time - Micros(rows[moment].number(0, 1)) > kPgBeatDue) {
+  // From the future: the clock was stepped back, and no gap would be noticed until it is there.
+  const Micros unseen = scene->now_.time - Micros(rows[moment].number(0, 1));
+  if (unseen > kPgBeatDue || unseen < Micros{}) {
     return PgError{"no server was seen for some time", kPgStale};
   }
   scene->take_resources(rows[locked], grant_grace);

@@ -17,19 +17,19 @@ std::optional<PgError> error_of(PgTold<std::vector<PgRows>>& told) {
 
 std::optional<PgError> bridge_gap(PgConnection& connection, std::int64_t last_seen) {
   // A server was there as well when anything was decided about the resource.
-  const std::string gap =
-      std::string("WITH gap AS (UPDATE holdfast.meta SET last_seen = ") + kPgClock +
-      " WHERE last_seen = $1::bigint RETURNING last_seen AS ending),"
-      " given AS (SELECT id, greatest(0, gap.ending - greatest(seen, $1::bigint)) AS time"
-      " FROM holdfast.resources, gap),"
-      " leases AS (UPDATE holdfast.claims SET deadline = deadline + given.time,"
-      " heard = heard + given.time FROM given WHERE resource = given.id AND status < 2)"
-      " UPDATE holdfast.resources r SET due = due + given.time FROM given"
-      " WHERE r.id = given.id AND due IS NOT NULL";
+  const std::string given = "greatest(0, gap.ending - greatest(seen, $1::bigint))";
+  std::string bridge = "WITH gap AS (UPDATE holdfast.meta SET last_seen = ";
+  bridge += kPgClock;
+  bridge += " WHERE last_seen = $1::bigint RETURNING last_seen AS ending),";
+  bridge += " leases AS (UPDATE holdfast.claims c SET deadline = deadline + " + given;
+  bridge += ", heard = heard + " + given;
+  bridge += " FROM gap, holdfast.resources r WHERE r.id = c.resource AND c.status < 2)";
+  bridge += " UPDATE holdfast.resources SET due = due + " + given;
+  bridge += " FROM gap WHERE due IS NOT NULL";
   // Whoever decides anything has a row of resources locked, so nobody is in the middle of it now.
   auto told = pg_begin(connection, PgUse::change,
                        {{"LOCK TABLE holdfast.resources IN EXCLUSIVE MODE"},
-                        {gap, {std::to_string(last_seen)}},
+                        {bridge, {std::to_string(last_seen)}},
                         {"COMMIT"}});
   return error_of(told);
 }
@@ -38,10 +38,10 @@ std::optional<PgError> bridge_gap(PgConnection& connection, std::int64_t last_se
 
 std::optional<PgError> pg_beat(PgConnection& connection) {
   const std::string clock = kPgClock;
-  // A second server's note is as good as ours.
+  // A second server's note is as good as ours; one from before the clock was stepped back is not.
   const std::string note = "UPDATE holdfast.meta SET last_seen = " + clock +
                            " WHERE last_seen BETWEEN " + clock + " - $1::bigint AND " + clock +
-                           " - 300000";
+                           " - 300000 OR last_seen > " + clock;
   auto told = pg_begin(connection, PgUse::change,
                        {{"SELECT set_config('synchronous_commit', 'off', true)"},
                         {note, {micros(kPgGap)}},

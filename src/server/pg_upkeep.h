@@ -16,8 +16,9 @@ inline constexpr Micros kPgGap = std::chrono::seconds(3);
 
 /// Notes that a server lives. After a gap, in which nobody could renew, the leases and the
 /// patience of all live claims get that time back, from the old note on or from what was decided
-/// later: no lease is longer than it ever was. By one transaction that shuts out all others,
-/// decided by who replaces the old note, so once however many servers find the gap.
+/// later: no lease is longer than it ever was. A step of the clock hides no gap; one ahead is one
+/// itself. All by one transaction that shuts out all others, decided by who replaces the old note,
+/// so once however many servers find the gap.
 std::optional<PgError> pg_beat(PgConnection& connection);
 
 /// The same again while it is another transaction's fault that it failed, a few times.

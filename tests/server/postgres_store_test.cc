@@ -469,6 +469,33 @@ TEST_CASE("a lease that began after a server was last noted is no longer after a
   CHECK(eventually([&] { return store.has_heard(next, Status::active); }, 10s));
 }
 
+TEST_CASE("a gap is noticed though the database's clock was stepped back before",
+          "[server][postgres]") {
+  NEEDS_POSTGRES();
+  const std::string where = empty_database();
+  ClaimId held = 0, next = 0;
+  {
+    StoreClient store(where);
+    store.post("other");
+    // As if it had been a hundred seconds ahead until now.
+    tell(where, "UPDATE holdfast.meta SET last_seen = last_seen + 100000000");
+    held = store.post("r", 30s).view.claim.id;
+    next = store.post("r", 30s).view.claim.id;
+    store.close();
+  }
+  // A minute without a server.
+  tell(where, "UPDATE holdfast.claims SET deadline = deadline - 60000000");
+  tell(where, "UPDATE holdfast.resources SET due = due - 60000000, seen = seen - 60000000");
+  tell(where, "UPDATE holdfast.meta SET last_seen = last_seen - 60000000");
+
+  StoreClient store(where);
+  const Answer told = store.claim(held);
+  CHECK(told.view.claim.status == Status::active);
+  CHECK(told.view.claim.deadline - told.now.time > 20s);
+  CHECK(told.view.claim.deadline - told.now.time <= 30s);
+  CHECK(store.claim(next).view.claim.status == Status::waiting);
+}
+
 TEST_CASE("after a quiet time a new lease is as long as it was asked for", "[server][postgres]") {
   NEEDS_POSTGRES();
   const std::string where = empty_database();
