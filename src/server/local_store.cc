@@ -214,21 +214,32 @@ std::shared_ptr<LocalStore::Batch> LocalStore::take_pending() {
   return batch;
 }
 
-void LocalStore::flush() {
+/// Gives the writer what is to be written, if it rests. Says whether it is at work.
+bool LocalStore::keep_writing() {
   std::shared_ptr<Batch> batch;
   {
     const std::lock_guard guard(mutex_);
-    if (is_writing_) return;
-    if (!pending_.answers.empty() || pending_.has_changes()) batch = take_pending();
-    is_writing_ = batch && batch->has_changes() && rows_;
+    if (is_writing_) return true;
+    if (!rows_ || !pending_.has_changes()) return false;
+    batch = take_pending();
+    is_writing_ = true;
   }
-  if (!batch) {
-    if (closed_) write_time_and_end();
-  } else if (batch->has_changes() && rows_) {
-    commit(std::move(batch));
-  } else {
+  commit(std::move(batch));
+  return true;
+}
+
+void LocalStore::flush() {
+  if (keep_writing()) return;
+  std::shared_ptr<Batch> batch;
+  {
+    const std::lock_guard guard(mutex_);
+    if (!pending_.answers.empty() || pending_.has_changes()) batch = take_pending();
+  }
+  if (batch) {
     complete(*batch);
     flush_soon();
+  } else if (closed_) {
+    write_time_and_end();
   }
 }
 
@@ -282,9 +293,11 @@ void LocalStore::committed(const Batch& batch, const std::optional<std::string>&
   }
   ++commits_.commits;
   commits_.committed_changes += batch.rows.changed.size();
-  // First what waits for the disk, if the writer has nothing to do: it works while these are told.
-  flush();
+  // First what waits for the disk: it works while these are told. Last the answers that wait for
+  // nothing: they may tell of later changes, and are to overtake no older ones.
+  keep_writing();
   complete(batch);
+  flush();
 }
 
 void LocalStore::complete(const Batch& batch) {

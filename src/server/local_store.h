@@ -84,6 +84,7 @@ class LocalStore final : public Store {
   void gather();
   void gather_locked();
   void flush_soon();
+  bool keep_writing();
   void flush();
   void set_writing(bool is_so);
   std::shared_ptr<Batch> take_pending();

@@ -20,7 +20,7 @@ class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  /// Runs `task` on that thread, soon. From any thread.
+  /// Runs `task` on that thread, soon, behind all that were posted before. From any thread.
   virtual void post(std::function<void()> task) = 0;
 
   /// From that thread: after what is ready now, so that requests which came together are one batch.

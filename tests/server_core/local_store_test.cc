@@ -179,6 +179,29 @@ TEST_CASE("the writer goes on with what came in, before anybody has heard what i
   scene.compare();
 }
 
+TEST_CASE("who reads what was written last has been told of all that was before",
+          "[server][store]") {
+  Scene scene;
+  scene.disk.hold(true);
+  scene.post(wish("r"));
+  REQUIRE(scene.scheduler.run_until([&] { return scene.is_committing(); }));
+  scene.patch(1, to(Status::released));
+  scene.disk.hold(false);
+  REQUIRE(eventually([&] { return scene.commits() == 2; }));  // and nobody has heard of either
+  std::optional<Status> read;
+  std::size_t heard_before = 0;
+  scene.store->claim(1, [&](const Answer& answer) {
+    read = answer.view.claim.status;
+    heard_before = scene.heard.size();
+  });
+  REQUIRE(scene.scheduler.run_until([&] { return read.has_value(); }));
+  CHECK(read == Status::released);
+  CHECK(heard_before >= 1);
+  REQUIRE(scene.scheduler.run_until([&] { return scene.heard.size() == 2; }));
+  CHECK(scene.heard[0].first.claim.status == Status::active);
+  CHECK(scene.heard[1].first.claim.status == Status::released);
+}
+
 TEST_CASE("a read that comes at the end of a commit is answered", "[server][store]") {
   Scene scene;
   for (int round = 0; round < 2000; ++round) {
