@@ -11,6 +11,13 @@ endif()
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
                     -ffunction-sections -fdata-sections)
 
+# Where ccache is installed, what another checkout has compiled is not compiled again. CCACHE_DISABLE=1 switches it off.
+find_program(HOLDFAST_CCACHE ccache)
+if(HOLDFAST_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${HOLDFAST_CCACHE})
+endif()
+
 set(HOLDFAST_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 if(HOLDFAST_SANITIZE)
   # g++ 12 with sanitizers sees uninitialised members inside std::regex and std::function.

@@ -11,17 +11,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace holdfast::testing {
 namespace {
-
-std::string from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  if (!value)
-    throw std::runtime_error(std::string(name) + " is not set: run the tests through ctest");
-  return value;
-}
 
 bool is_file(const std::string& path) {
   return access(path.c_str(), X_OK) == 0;
@@ -62,11 +57,18 @@ int status_of(int raw) {
 
 }  // namespace
 
+const bool kIsSanitized = [] {
+  const char* word = std::getenv("HOLDFAST_IS_SANITIZED");
+  return word && word == std::string_view("1");
+}();
+
 std::string build_dir() {
-  return from_environment("HOLDFAST_BUILD");
+  const char* folder = std::getenv("HOLDFAST_BUILD");
+  if (!folder) throw std::runtime_error("HOLDFAST_BUILD is not set: run the tests through ctest");
+  return folder;
 }
 std::string source_dir() {
-  return from_environment("HOLDFAST_SOURCE");
+  return HOLDFAST_SOURCE;
 }
 std::string tool(const std::string& name) {
   return build_dir() + "/bin/" + name;
@@ -76,16 +78,16 @@ std::string helper(const std::string& name) {
 }
 
 namespace {
-bool skipped = false;
+std::string skip_reason;
 }
 
 void say_skipped(const std::string& reason) {
-  skipped = true;
+  skip_reason = reason;
   std::cout << "SKIPPED: " << reason << std::endl;
 }
 
-bool was_skipped() {
-  return skipped;
+std::string take_skip_reason() {
+  return std::exchange(skip_reason, {});
 }
 
 Result run(const std::vector<std::string>& given, const RunOptions& options) {

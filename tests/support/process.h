@@ -20,7 +20,7 @@
 namespace holdfast::testing {
 
 void say_skipped(const std::string& reason);
-bool was_skipped();  ///< by any case of this run
+std::string take_skip_reason();  ///< why the present case was skipped; empty if it was not
 
 struct Result {
   int code = -1;  ///< exit status, or 128 + signal
@@ -73,8 +73,9 @@ inline const std::vector<std::string> kSleeper = {"/bin/sleep", "1000"};
 bool eventually(const std::function<bool()>& is_so,
                 std::chrono::seconds limit = std::chrono::seconds(20));
 
-/// The tools carry a sanitizer, which opens files and makes calls of its own.
-inline constexpr bool kIsSanitized = HOLDFAST_IS_SANITIZED;
+/// The tools carry a sanitizer, which opens files and makes calls of its own. The program of the
+/// test need not: see tests/RINGS.
+extern const bool kIsSanitized;
 
 bool is_root();
 bool has_program(const std::string& name);
