@@ -50,31 +50,12 @@ std::optional<Identity> identify(const cli::Call& call, const identity::IdHelper
   return identity;
 }
 
-/// The process given, by its pid or spelt out.
-struct Given {
-  Uid uid;
-  std::optional<Record> record{};  ///< of one given by its pid
-};
-
-std::optional<Given> id_given(const cli::Call& call, const identity::IdHelper& ids) {
+/// The process given: by its pid, or by an id, which names no process.
+std::optional<Identity> id_given(const cli::Call& call, const identity::IdHelper& ids) {
   const bool is_number =
       call.has(1) && call.word(1).find_first_not_of("0123456789") == std::string::npos;
-  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Given{call.id(1)};
-  const auto identity = identify(call, ids);
-  if (!identity) return std::nullopt;
-  return Given{identity->uid, identity->record};
-}
-
-/// Another id under which this very process holds the lock: the text of its id changes when the
-/// clock is stepped or the process takes a name with blanks. Its record proves it; a pid does not,
-/// since containers of one name may each have that number.
-std::optional<Uid> former_id(const Cluster& cluster, const std::optional<Record>& self) {
-  if (!self) return std::nullopt;
-  std::error_code ec;  // whoever cannot look finds none
-  for (const lock::Leaf& leaf : cluster.lock.owner(ec)) {
-    if (leaf.record && is_same_process(*leaf.record, *self)) return leaf.id;
-  }
-  return std::nullopt;
+  if (call.has(1) && !is_number && ids.is_valid_uid(call.word(1))) return Identity{call.id(1), {}};
+  return identify(call, ids);
 }
 
 template <class TryLock>
@@ -85,8 +66,9 @@ Exit lock_with(cli::Call& call, std::chrono::seconds grace, TryLock try_lock) {
   warn_of_blank_name(call, *identity, call.word(1));
   auto answer = try_lock(cluster, *identity);
   if (answer.outcome == lock::Outcome::contended) {
-    if (const auto former = former_id(cluster, identity->record)) {
-      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
+    std::error_code ec;  // a caller that cannot look stays refused
+    if (const auto own = cluster.lock.leaf_of(identity->uid, identity->record, ec)) {
+      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + own->id.str()};
     }
   }
   return report_lock(call, cluster.lock, identity->uid, answer);
@@ -113,24 +95,18 @@ Exit fast_lock(cli::Call& call) {
 
 Exit unlock(cli::Call& call) {
   Cluster cluster(call, grace_of_word(call));
-  const auto given = id_given(call, *cluster.ids);
-  if (!given) return LockExit::no_such_process;
-  auto answer = cluster.policy.unlock(given->uid);
-  if (answer.outcome == lock::Outcome::not_mine) {
-    if (const auto former = former_id(cluster, given->record)) {
-      answer = cluster.policy.unlock(*former);
-    }
-  }
-  return report_unlock(call, answer);
+  const auto self = id_given(call, *cluster.ids);
+  if (!self) return LockExit::no_such_process;
+  return report_unlock(call, cluster.policy.unlock(self->uid, self->record));
 }
 
 Exit is_mine(cli::Call& call) {
   const Cluster cluster(call);
-  const auto given = id_given(call, *cluster.ids);
-  if (!given) return LockExit::no_such_process;
-  if (cluster.lock.is_mine(given->uid)) return LockExit::ok;
-  const auto former = former_id(cluster, given->record);
-  return former && cluster.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
+  const auto self = id_given(call, *cluster.ids);
+  if (!self) return LockExit::no_such_process;
+  if (cluster.lock.is_mine(self->uid, self->record)) return LockExit::ok;
+  tell_of_twin(call, cluster.lock, *self);
+  return LockExit::contended;
 }
 
 Exit owner(cli::Call& call) {

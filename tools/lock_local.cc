@@ -35,15 +35,14 @@ std::optional<Identity> identify(const cli::Call& call, const LocalId& ids) {
   return identity;
 }
 
-/// The process given, as an id: by its pid, or spelt out.
-std::optional<Uid> id_given(const cli::Call& call, const LocalId& ids) {
-  if (LocalId::pid_of(Uid::found(call.word(1)))) return call.id(1);
-  const auto identity = identify(call, ids);
-  return identity ? std::optional(identity->uid) : std::nullopt;
+/// The process given: by its pid, or by an id, which names no process.
+std::optional<Identity> id_given(const cli::Call& call, const LocalId& ids) {
+  if (LocalId::pid_of(Uid::found(call.word(1)))) return Identity{call.id(1), {}};
+  return identify(call, ids);
 }
 
-/// Another id under which the process holds the lock: the text of its id changes when the clock is
-/// stepped or the process takes a name with blanks.
+/// Another id under which the process holds the lock, if a shell peer made the leaf: the text of an
+/// id changes when the clock is stepped or the process takes a name with blanks.
 std::optional<Uid> former_id(const cli::Call& call, const Local& local) {
   std::error_code ec;  // whoever cannot look finds none
   for (const lock::Leaf& leaf : local.lock.owner(ec)) {
@@ -80,9 +79,9 @@ Exit lock_nocheck(cli::Call& call) {
 
 Exit unlock(cli::Call& call) {
   Local local(call);
-  const auto id = id_given(call, local.ids);
-  if (!id) return LockExit::no_such_process;
-  auto answer = local.policy.unlock(*id);
+  const auto self = id_given(call, local.ids);
+  if (!self) return LockExit::no_such_process;
+  auto answer = local.policy.unlock(self->uid, self->record);
   if (answer.outcome == lock::Outcome::not_mine) {
     if (const auto former = former_id(call, local)) answer = local.policy.unlock(*former);
   }
@@ -92,9 +91,10 @@ Exit unlock(cli::Call& call) {
 
 Exit is_mine(cli::Call& call) {
   const Local local(call);
-  const auto id = id_given(call, local.ids);
-  if (!id) return LockExit::no_such_process;
-  if (local.lock.is_mine(*id)) return LockExit::ok;
+  const auto self = id_given(call, local.ids);
+  if (!self) return LockExit::no_such_process;
+  if (local.lock.is_mine(self->uid, self->record)) return LockExit::ok;
+  tell_of_twin(call, local.lock, *self);
   const auto former = former_id(call, local);
   return former && local.lock.is_mine(*former) ? LockExit::ok : LockExit::contended;
 }

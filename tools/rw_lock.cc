@@ -82,7 +82,10 @@ Exit unlock(cli::Call& call) {
 Exit is_mine(cli::Call& call) {
   const auto holder = make_holder(call, 1, Given::pid_or_uid);
   if (!holder) return LineExit::no_such_process;
-  return RwLock(call.word(0), *holder).own_leaf() ? LineExit::ok : LineExit::refused;
+  const RwLock lock(call.word(0), *holder);
+  if (lock.own_leaf()) return LineExit::ok;
+  tell_of_twin(call, lock.fast(), holder->self);
+  return LineExit::refused;
 }
 
 Exit owners(cli::Call& call) {
@@ -152,7 +155,7 @@ std::vector<disk::Path> locks_in(const disk::Path& folder) {
   std::vector<disk::Path> locks;
   for (const disk::Entry& entry : entries) {
     const disk::Path path = folder / entry.name;
-    const bool is_rest = path == lock::Layout(folder).upgrade();  // of a free lock
+    const bool is_rest = path == lock::Layout(folder).upgrade().whole();  // of a free lock
     if (entry.kind == disk::Kind::dir && !is_rest) locks.push_back(path);
   }
   std::sort(locks.begin(), locks.end());

@@ -86,7 +86,7 @@ class Court {
     return ids_ ? ids_->is_valid_uid(text) : LocalId::pid_of(Uid::found(text)).has_value();
   }
 
-  policy::Rules rules(const disk::Path& slot) {
+  policy::Rules rules(const disk::SafePath& slot) {
     if (kind_ == Kind::local) return {.checker = local_, .log = log_};
     calls_.emplace_back("lock_ssh", std::vector{slot.native()}, options_);
     const cli::Call& call = calls_.back();
@@ -135,7 +135,7 @@ class Site {
       is_known_ = whom == Whom::nobody || self.has_value();
       auto slots = std::make_unique<composite::OwnSlots>(
           disk::posix(),
-          [court = court_.get()](const disk::Path& slot) { return court->rules(slot); },
+          [court = court_.get()](const disk::SafePath& slot) { return court->rules(slot); },
           std::move(self), court_->log());
       slots->set_holder(word);
       if (court_->options().dir_leaf) slots->set_leaf_kind(lock::LeafKind::dir);

@@ -17,7 +17,7 @@ constexpr int kNoSuchProgram = 127;
 /// A slot that another program locked, which knows no nonces.
 class CommandHeld final : public Held {
  public:
-  CommandHeld(CommandSlots slots, disk::Path slot)
+  CommandHeld(CommandSlots slots, disk::SafePath slot)
       : slots_(std::move(slots)), slot_(std::move(slot)) {}
 
   Outcome release() override {
@@ -27,20 +27,20 @@ class CommandHeld final : public Held {
 
  private:
   CommandSlots slots_;
-  disk::Path slot_;
+  disk::SafePath slot_;
 };
 
 }  // namespace
 
-std::vector<std::string> CommandSlots::command(const std::string& action, const disk::Path& slot,
-                                               bool with_id) const {
+std::vector<std::string> CommandSlots::command(const std::string& action,
+                                               const disk::SafePath& slot, bool with_id) const {
   std::vector<std::string> words = words_;
   words.insert(words.end(), {action, slot.native()});
   if (with_id && id_) words.push_back(*id_);
   return words;
 }
 
-Taken CommandSlots::lock(const disk::Path& slot, Effort effort) {
+Taken CommandSlots::lock(const disk::SafePath& slot, Effort effort) {
   const int status =
       run_program(command(effort == Effort::fast ? "fast_lock" : "lock", slot)).status;
   Taken taken{{status == 0 ? Outcome::held : Outcome::contended, {}}, {}, status};
@@ -49,7 +49,7 @@ Taken CommandSlots::lock(const disk::Path& slot, Effort effort) {
   return taken;
 }
 
-Answer CommandSlots::unlock(const disk::Path& slot) {
+Answer CommandSlots::unlock(const disk::SafePath& slot) {
   const int status = run_program(command("unlock", slot)).status;
   if (status != 0 && is_mine(slot)) {
     return {Outcome::failed, words_.front() + " did not unlock " + slot.native()};
@@ -57,11 +57,11 @@ Answer CommandSlots::unlock(const disk::Path& slot) {
   return {Outcome::released, {}};
 }
 
-bool CommandSlots::is_mine(const disk::Path& slot) const {
+bool CommandSlots::is_mine(const disk::SafePath& slot) const {
   return run_program(command("is_mine", slot)).status == 0;
 }
 
-std::vector<lock::Leaf> CommandSlots::owner(const disk::Path& slot) {
+std::vector<lock::Leaf> CommandSlots::owner(const disk::SafePath& slot) {
   std::vector<lock::Leaf> leaves;
   const auto ran = run_program(command("owner", slot, false), Output::captured);
   for (const std::string_view line : split(ran.output, "\n", true)) {
@@ -70,7 +70,7 @@ std::vector<lock::Leaf> CommandSlots::owner(const disk::Path& slot) {
   return leaves;
 }
 
-std::unique_ptr<Held> CommandSlots::hold(const disk::Path& slot, const Taken&) {
+std::unique_ptr<Held> CommandSlots::hold(const disk::SafePath& slot, const Taken&) {
   return std::make_unique<CommandHeld>(*this, slot);
 }
 

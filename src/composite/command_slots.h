@@ -21,26 +21,26 @@ class CommandSlots final : public SlotLocker {
 
   std::string holder() const override { return id_.value_or(""); }
   bool can_look() const override { return false; }
-  Seen look(const disk::Path&, std::error_code&) const override { return Seen::held; }
-  Taken lock(const disk::Path& slot, Effort effort) override;
-  bool may_recover(const disk::Path&) const override { return true; }
-  lock::Answer unlock(const disk::Path& slot) override;
-  bool is_mine(const disk::Path& slot) const;
-  bool is_mine(const disk::Path& slot, std::error_code& ec) const override {
+  Seen look(const disk::SafePath&, std::error_code&) const override { return Seen::held; }
+  Taken lock(const disk::SafePath& slot, Effort effort) override;
+  bool may_recover(const disk::SafePath&) const override { return true; }
+  lock::Answer unlock(const disk::SafePath& slot) override;
+  bool is_mine(const disk::SafePath& slot) const;
+  bool is_mine(const disk::SafePath& slot, std::error_code& ec) const override {
     ec.clear();
     return is_mine(slot);
   }
-  std::vector<lock::Leaf> owner(const disk::Path& slot) override;
-  std::unique_ptr<Held> hold(const disk::Path& slot, const Taken& taken) override;
+  std::vector<lock::Leaf> owner(const disk::SafePath& slot) override;
+  std::unique_ptr<Held> hold(const disk::SafePath& slot, const Taken& taken) override;
 
   bool can_clean() const override { return false; }
-  std::optional<identity::Verdict> staleness(const disk::Path&) const override {
+  std::optional<identity::Verdict> staleness(const disk::SafePath&) const override {
     return std::nullopt;
   }
-  bool clean(const disk::Path&, std::chrono::seconds) override { return false; }
+  bool clean(const disk::SafePath&, std::chrono::seconds) override { return false; }
 
  private:
-  std::vector<std::string> command(const std::string& action, const disk::Path& slot,
+  std::vector<std::string> command(const std::string& action, const disk::SafePath& slot,
                                    bool with_id = true) const;
 
   std::vector<std::string> words_;

@@ -31,7 +31,8 @@ class FairSemaphore::Permits final : public Goal {
 
   void watch(disk::Watch& watch) override {
     std::error_code ec;
-    watch.on_arrival(of_.semaphore_.path());  // a slot that is not there yet may be taken by others
+    // a slot that is not there yet may be taken by others
+    watch.on_arrival(of_.semaphore_.path().whole());
     for (const std::string& slot : of_.semaphore_.slots(ec)) {
       watch_holders(lock::FastLock(of_.disk_, of_.semaphore_.path() / slot), of_.holder_, watch);
     }
@@ -59,7 +60,8 @@ class FairSemaphore::Permits final : public Goal {
   std::string left_;
 };
 
-FairSemaphore::FairSemaphore(const disk::Path& semaphore, const Holder& holder, disk::Disk& disk)
+FairSemaphore::FairSemaphore(const disk::SafePath& semaphore, const Holder& holder,
+                             disk::Disk& disk)
     : disk_(disk),
       holder_(holder),
       own_(disk, holder.rules(), holder.self, holder.log),

@@ -29,7 +29,7 @@ namespace holdfast::composite {
 /// Threads:  one FairSemaphore per thread.
 class FairSemaphore {
  public:
-  FairSemaphore(const disk::Path& semaphore, const Holder& holder,
+  FairSemaphore(const disk::SafePath& semaphore, const Holder& holder,
                 disk::Disk& disk = disk::posix());
 
   /// held, already_mine (this id has permits), failed; contended: patience is over, or

@@ -8,7 +8,7 @@ using lock::Outcome;
 
 lock::Answer HeldLock::unlock() {
   lock_.marks().remove(id_);  // first, so that the lock directory can go with the holder
-  return lock_.unlock(id_, nonce_);
+  return lock_.unlock_hold(id_, nonce_);
 }
 
 bool HeldLock::is_held() const {

@@ -41,7 +41,7 @@ class HeldAll final : public Held {
 /// A hold in a folder that goes with the last one in it.
 class HeldIn final : public Held {
  public:
-  HeldIn(std::unique_ptr<Held> hold, disk::Disk& disk, disk::Path folder)
+  HeldIn(std::unique_ptr<Held> hold, disk::Disk& disk, disk::SafePath folder)
       : hold_(std::move(hold)), disk_(disk), folder_(std::move(folder)) {}
 
   lock::Outcome release() override;
@@ -50,7 +50,7 @@ class HeldIn final : public Held {
  private:
   std::unique_ptr<Held> hold_;
   disk::Disk& disk_;
-  disk::Path folder_;
+  disk::SafePath folder_;
 };
 
 }  // namespace holdfast::composite

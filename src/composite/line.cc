@@ -56,7 +56,7 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
   }
 }
 
-Line::Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order)
+Line::Line(disk::Disk& disk, const disk::SafePath& lock, const Holder& holder, Order order)
     : holder_(holder), order_(order), tickets_(disk, lock::Layout(lock)) {}
 
 /// One who tries. It leaves without what the goal had so far, unless that is all, and then the
@@ -222,7 +222,8 @@ void Line::let_pass(const std::vector<Ticket>& before, Ticket& own) {
 bool Line::watch_line(std::vector<Ticket>& before, std::optional<Ticket>& missed) {
   watch_processes(before.back());
   if (remove_dead(before)) return false;
-  watch_.on_removal(tickets_.path(before.back()));  // not earlier: to date it would wake us
+  // not earlier: to date it would wake us
+  watch_.on_removal(tickets_.path(before.back()).whole());
   if (tickets_.is_there(before.back())) return true;
   // a listing that shows it again is an old one, of a network filesystem
   return std::exchange(missed, before.back()) == before.back();
@@ -301,7 +302,7 @@ std::string Line::text() const {
          to_line(holder_.waiter.record);
 }
 
-std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::Path& lock) {
+std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::SafePath& lock) {
   const lock::Tickets tickets(disk, lock::Layout(lock));
   std::error_code ec;
   std::vector<Waiter> waiters;

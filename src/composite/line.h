@@ -67,7 +67,7 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 /// Killed:   leaves a ticket of a dead process.
 class Line {
  public:
-  Line(disk::Disk& disk, const disk::Path& lock, const Holder& holder, Order order);
+  Line(disk::Disk& disk, const disk::SafePath& lock, const Holder& holder, Order order);
 
   /// Tries until the goal answers anything but contended, patience is over (contended), or the
   /// caller was stopped (`was_stopped`). Afterwards no ticket of ours is left, nor what the goal
@@ -80,7 +80,7 @@ class Line {
   void set_teller(std::function<void()> tell) { tell_ = std::move(tell); }
 
   /// Those in line, the first one first.
-  static std::vector<Waiter> waiters(disk::Disk& disk, const disk::Path& lock);
+  static std::vector<Waiter> waiters(disk::Disk& disk, const disk::SafePath& lock);
 
   /// Takes the dead out of the line, and those who were about to get in it that long ago. True if
   /// nobody is left.

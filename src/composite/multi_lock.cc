@@ -41,7 +41,8 @@ std::error_code follow_links(disk::Disk& disk, disk::Path& path) {
   for (int links = 0; links <= kMostLinks; ++links) {
     std::string target;
     if (disk.read_link(path, target)) return {};  // no link, or nothing there yet
-    path = lock::Layout(target.starts_with('/') ? target : path.parent_path() / target).lock();
+    path =
+        lock::Layout(target.starts_with('/') ? target : path.parent_path() / target).lock().whole();
   }
   return std::make_error_code(std::errc::too_many_symbolic_link_levels);
 }
@@ -53,7 +54,7 @@ MultiLock::MultiLock(std::span<const Want> wants, const Holder& holder, disk::Di
   std::vector<Place> places;
   places.reserve(wants.size());
   for (const Want& want : wants) {
-    disk::Path lock = lock::Layout(want.path).lock();
+    disk::Path lock = lock::Layout(want.path).lock().whole();
     disk::Status status;
     std::error_code ec = follow_links(disk_, lock);
     const disk::Path folder = lock.has_parent_path() ? lock.parent_path() : disk::Path(".");

@@ -20,25 +20,20 @@ OwnSlots::OwnSlots(disk::Disk& disk, RulesFor rules, std::optional<identity::Ide
 OwnSlots::OwnSlots(disk::Disk& disk, const policy::Rules& rules,
                    std::optional<identity::Identity> self, const Log& log)
     : OwnSlots(
-          disk, [rules](const disk::Path&) { return rules; }, std::move(self), log) {}
+          disk, [rules](const disk::SafePath&) { return rules; }, std::move(self), log) {}
 
 std::string OwnSlots::holder() const {
   return name_.empty() && self_ ? self_->uid.str() : name_;
 }
 
-FastLock OwnSlots::lock_at(const disk::Path& slot) const {
+FastLock OwnSlots::lock_at(const disk::SafePath& slot) const {
   FastLock lock(disk_, slot, log_);
   lock.set_leaf_kind(leaf_kind_);
   return lock;
 }
 
-/// The text of an id changes when the clock is stepped or its process takes a name with blanks. The
-/// record tells which process it is, where both have one.
 bool OwnSlots::is_self(const Leaf& leaf) const {
-  if (!self_) return false;
-  const bool are_processes =
-      leaf.record && leaf.record->names_process() && self_->record.names_process();
-  return are_processes ? is_same_process(*leaf.record, self_->record) : leaf.id == self_->uid;
+  return self_ && lock::is_own(leaf, self_->uid, self_->record);
 }
 
 std::optional<Uid> OwnSlots::my_id(const FastLock& lock, std::error_code& ec) const {
@@ -47,7 +42,7 @@ std::optional<Uid> OwnSlots::my_id(const FastLock& lock, std::error_code& ec) co
   return leaves.front().id;
 }
 
-Seen OwnSlots::look(const disk::Path& slot, std::error_code& ec) const {
+Seen OwnSlots::look(const disk::SafePath& slot, std::error_code& ec) const {
   const std::vector<Leaf> leaves = lock_at(slot).owner(ec);
   if (std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return is_self(leaf); })) {
     return Seen::mine;
@@ -55,18 +50,17 @@ Seen OwnSlots::look(const disk::Path& slot, std::error_code& ec) const {
   if (ec || !leaves.empty()) return Seen::held;
   disk::Status status;
   const bool is_there = !disk_.status(slot, status);
-  const bool may_be_slot = status.kind == disk::Kind::dir || status.kind == disk::Kind::symlink;
-  return is_there && !may_be_slot ? Seen::foreign : Seen::free;
+  return is_there && status.kind != disk::Kind::dir ? Seen::foreign : Seen::free;
 }
 
-Taken OwnSlots::lock(const disk::Path& slot, Effort effort) {
+Taken OwnSlots::lock(const disk::SafePath& slot, Effort effort) {
   if (!self_) throw std::logic_error("no id to lock for");
   FastLock lock = lock_at(slot);
   if (effort == Effort::fast) return {lock.lock(self_->uid, self_->record)};
   return {policy::policy_for(lock, rules_(slot))->lock(self_->uid, self_->record)};
 }
 
-bool OwnSlots::may_recover(const disk::Path& slot) const {
+bool OwnSlots::may_recover(const disk::SafePath& slot) const {
   const policy::Rules rules = rules_(slot);
   if (rules.grace) return true;  // its policy knows when to ask
   FastLock lock = lock_at(slot);
@@ -74,16 +68,19 @@ bool OwnSlots::may_recover(const disk::Path& slot) const {
   return !verdict || verdict->life != identity::Life::alive;
 }
 
-Answer OwnSlots::unlock(const disk::Path& slot) {
+Answer OwnSlots::unlock(const disk::SafePath& slot) {
   FastLock lock = lock_at(slot);
   std::error_code ec;
   const auto id = my_id(lock, ec);
   if (ec) return {Outcome::failed, "cannot look into " + slot.native() + ": " + ec.message()};
-  if (!id) return {Outcome::not_mine, slot.native() + " is not locked by " + holder()};
-  return policy::policy_for(lock, rules_(slot))->unlock(*id);
+  if (!id) {
+    const auto twin = self_ ? lock.twin_of(self_->uid, self_->record) : std::nullopt;
+    return {Outcome::not_mine, twin.value_or(slot.native() + " is not locked by " + holder())};
+  }
+  return policy::policy_for(lock, rules_(slot))->unlock(*id, self_->record);
 }
 
-bool OwnSlots::is_mine(const disk::Path& slot, std::error_code& ec) const {
+bool OwnSlots::is_mine(const disk::SafePath& slot, std::error_code& ec) const {
   const FastLock lock = lock_at(slot);
   auto id = my_id(lock, ec);
   // callers take a refusal for a firm answer, so it has to be given twice
@@ -91,23 +88,23 @@ bool OwnSlots::is_mine(const disk::Path& slot, std::error_code& ec) const {
   return id.has_value();
 }
 
-std::vector<Leaf> OwnSlots::owner(const disk::Path& slot) {
+std::vector<Leaf> OwnSlots::owner(const disk::SafePath& slot) {
   FastLock lock = lock_at(slot);
   const policy::Rules rules = rules_(slot);
   if (!rules.grace) policy::Recovery(lock, rules.checker, rules.log).clean_stale_owner();
   return lock.owner();
 }
 
-std::unique_ptr<Held> OwnSlots::hold(const disk::Path& slot, const Taken& taken) {
+std::unique_ptr<Held> OwnSlots::hold(const disk::SafePath& slot, const Taken& taken) {
   return std::make_unique<HeldLock>(lock_at(slot), self_->uid, taken.answer.nonce);
 }
 
-std::optional<identity::Verdict> OwnSlots::staleness(const disk::Path& slot) const {
+std::optional<identity::Verdict> OwnSlots::staleness(const disk::SafePath& slot) const {
   FastLock lock = lock_at(slot);
   return policy::policy_for(lock, rules_(slot))->staleness();
 }
 
-bool OwnSlots::clean(const disk::Path& slot, std::chrono::seconds age) {
+bool OwnSlots::clean(const disk::SafePath& slot, std::chrono::seconds age) {
   FastLock lock = lock_at(slot);
   return policy::policy_for(lock, rules_(slot))->clean(age) || lock.ids_in_use().empty();
 }

@@ -19,7 +19,7 @@ namespace holdfast::composite {
 class OwnSlots final : public SlotLocker {
  public:
   /// How one slot is recovered. What the rules refer to must outlive this object.
-  using RulesFor = std::function<policy::Rules(const disk::Path& slot)>;
+  using RulesFor = std::function<policy::Rules(const disk::SafePath& slot)>;
 
   /// Without a `self` for looking and cleaning only.
   OwnSlots(disk::Disk& disk, RulesFor rules, std::optional<identity::Identity> self,
@@ -33,21 +33,21 @@ class OwnSlots final : public SlotLocker {
 
   std::string holder() const override;
   bool can_look() const override { return true; }
-  Seen look(const disk::Path& slot, std::error_code& ec) const override;
-  Taken lock(const disk::Path& slot, Effort effort) override;
-  bool may_recover(const disk::Path& slot) const override;
-  lock::Answer unlock(const disk::Path& slot) override;
-  bool is_mine(const disk::Path& slot, std::error_code& ec) const override;
+  Seen look(const disk::SafePath& slot, std::error_code& ec) const override;
+  Taken lock(const disk::SafePath& slot, Effort effort) override;
+  bool may_recover(const disk::SafePath& slot) const override;
+  lock::Answer unlock(const disk::SafePath& slot) override;
+  bool is_mine(const disk::SafePath& slot, std::error_code& ec) const override;
 
   /// Cheap checks: after dead ones were cleaned.
-  std::vector<lock::Leaf> owner(const disk::Path& slot) override;
-  std::unique_ptr<Held> hold(const disk::Path& slot, const Taken& taken) override;
+  std::vector<lock::Leaf> owner(const disk::SafePath& slot) override;
+  std::unique_ptr<Held> hold(const disk::SafePath& slot, const Taken& taken) override;
   bool can_clean() const override { return true; }
-  std::optional<identity::Verdict> staleness(const disk::Path& slot) const override;
-  bool clean(const disk::Path& slot, std::chrono::seconds age) override;
+  std::optional<identity::Verdict> staleness(const disk::SafePath& slot) const override;
+  bool clean(const disk::SafePath& slot, std::chrono::seconds age) override;
 
  private:
-  lock::FastLock lock_at(const disk::Path& slot) const;
+  lock::FastLock lock_at(const disk::SafePath& slot) const;
   bool is_self(const lock::Leaf& leaf) const;
   std::optional<Uid> my_id(const lock::FastLock& lock, std::error_code& ec) const;
 

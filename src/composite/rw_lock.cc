@@ -15,14 +15,15 @@ namespace {
 /// A hold, and the right to upgrade it if a failing disk kept that.
 class HeldRw final : public Held {
  public:
-  HeldRw(disk::Disk& disk, HeldLock hold, lock::FastLock right, Uid waiter)
+  HeldRw(disk::Disk& disk, HeldLock hold, lock::FastLock right, identity::Identity waiter)
       : disk_(disk), hold_(std::move(hold)), right_(std::move(right)), waiter_(std::move(waiter)) {}
 
   Outcome release() override {
     disk::Status status;
     const bool has_right =
         disk_.status(right_.path(), status) != std::errc::no_such_file_or_directory;
-    if (has_right && hold_.is_held()) (void)right_.unlock(waiter_);  // else it is of a later hold
+    // without the hold, the right belongs to a later one
+    if (has_right && hold_.is_held()) (void)right_.unlock(waiter_.uid, waiter_.record);
     return hold_.release();
   }
   bool is_held() const override { return hold_.is_held(); }
@@ -31,7 +32,7 @@ class HeldRw final : public Held {
   disk::Disk& disk_;
   HeldLock hold_;
   lock::FastLock right_;
-  Uid waiter_;
+  identity::Identity waiter_;
 };
 
 }  // namespace
@@ -69,7 +70,7 @@ class RwLock::Newcomer final : public Entry {
   }
 };
 
-RwLock::RwLock(const disk::Path& lock, const Holder& holder, Order order, disk::Disk& disk)
+RwLock::RwLock(const disk::SafePath& lock, const Holder& holder, Order order, disk::Disk& disk)
     : disk_(disk),
       holder_(holder),
       lock_(disk, lock, holder.log),
@@ -137,8 +138,9 @@ void RwLock::give_up_right() {
   if (disk_.status(right.path(), status) == std::errc::no_such_file_or_directory) return;
   const WaiterChecker waiters(holder_);
   policy::CheckPolicy policy(right, waiters, real_clock(), holder_.log);
-  if (policy.unlock(holder_.waiter.uid).outcome == Outcome::failed) {
-    (void)policy.unlock(holder_.waiter.uid);  // what stays goes with the process
+  const auto& [uid, record] = holder_.waiter;
+  if (policy.unlock(uid, record).outcome == Outcome::failed) {
+    (void)policy.unlock(uid, record);  // what stays goes with the process
   }
 }
 
@@ -182,7 +184,7 @@ Answer RwLock::unlock() {
   const auto own = own_leaf(ec);
   if (!own) return not_held(ec);
   give_up_right();
-  return policy_->unlock(own->id);
+  return policy_->unlock(own->id, holder_.self.record);
 }
 
 std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
@@ -190,7 +192,7 @@ std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {
   if (refusal_.outcome != Outcome::held) return std::nullopt;
   const lock::FastLock lock(disk_, lock_.path());
   return Guard(std::make_unique<HeldRw>(disk_, HeldLock(lock, holder_.self.uid, refusal_.nonce),
-                                        lock.right_to_upgrade(), holder_.waiter.uid));
+                                        lock.right_to_upgrade(), holder_.waiter));
 }
 
 std::optional<Leaf> RwLock::own_leaf(std::error_code& ec) const {
@@ -214,7 +216,10 @@ Answer RwLock::not_held(std::error_code looked) const {
   if (looked) {
     return {Outcome::failed, "cannot look into " + lock_.path().native() + ": " + looked.message()};
   }
-  return {Outcome::not_mine, lock_.path().native() + " is not locked by " + holder_.self.uid.str()};
+  const auto& [uid, record] = holder_.self;
+  const auto twin = lock_.twin_of(uid, record);
+  return {Outcome::not_mine,
+          twin.value_or(lock_.path().native() + " is not locked by " + uid.str())};
 }
 
 bool RwLock::clean(std::chrono::seconds age) {

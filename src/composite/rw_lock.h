@@ -28,7 +28,7 @@ namespace holdfast::composite {
 /// Threads:  one RwLock per thread.
 class RwLock {
  public:
-  RwLock(const disk::Path& lock, const Holder& holder, Order order = Order::fair,
+  RwLock(const disk::SafePath& lock, const Holder& holder, Order order = Order::fair,
          disk::Disk& disk = disk::posix());
 
   /// held, already_mine, failed; contended: patience is over, or was_stopped().

@@ -39,7 +39,7 @@ std::string who_has(const lock::FastLock& lock) {
 }  // namespace
 
 Opened RwStorage::open(std::int64_t dataset, Mode mode) {
-  const disk::Path path = root_ / std::to_string(dataset);
+  const disk::SafePath path = root_ / std::to_string(dataset);
   RwLock lock(path, holder_, Order::fair, disk_);
   const lock::Answer answer = lock.acquire(mode, Patience::none());
   switch (answer.outcome) {

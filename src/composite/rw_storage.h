@@ -17,13 +17,13 @@ namespace holdfast::composite {
 class RwStorage final : public LockStorage {
  public:
   /// `holder` is this process; it outlives the table.
-  RwStorage(disk::Path root, const Holder& holder, disk::Disk& disk = disk::posix())
+  RwStorage(disk::SafePath root, const Holder& holder, disk::Disk& disk = disk::posix())
       : root_(std::move(root)), holder_(holder), disk_(disk) {}
 
   Opened open(std::int64_t dataset, Mode mode) override;
 
  private:
-  disk::Path root_;
+  disk::SafePath root_;
   const Holder& holder_;
   disk::Disk& disk_;
 };

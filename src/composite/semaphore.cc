@@ -109,7 +109,7 @@ class Semaphore::Scan {
     return seen != seen_.end() && seen->second == what;
   }
 
-  disk::Path path(std::uint32_t number) const {
+  disk::SafePath path(std::uint32_t number) const {
     return semaphore_.at_.slot(std::to_string(number));
   }
 
@@ -319,8 +319,8 @@ std::error_code Semaphore::list(std::vector<std::string>& names) const {
     if (ec == std::errc::no_such_file_or_directory && !is_fresh) {
       is_fresh = true;
       disk::Handle above;
-      (void)disk_.open_file(path().has_parent_path() ? path().parent_path() : disk::Path("."),
-                            above);
+      const disk::Path folder = path().whole().parent_path();
+      (void)disk_.open_file(folder.empty() ? disk::Path(".") : folder, above);
       continue;
     }
     const bool is_passing =

@@ -45,11 +45,11 @@ class Semaphore {
   /// What becomes of an id that holds a slot already.
   enum class Again { refused, allowed };
 
-  Semaphore(disk::Disk& disk, const disk::Path& semaphore, SlotLocker& slots,
+  Semaphore(disk::Disk& disk, const disk::SafePath& semaphore, SlotLocker& slots,
             const Log& log = silent_log())
       : disk_(disk), at_(semaphore), slots_(slots), log_(log) {}
 
-  const disk::Path& path() const { return at_.folder(); }
+  const disk::SafePath& path() const { return at_.folder(); }
 
   /// Takes one of the slots 1 to max. Where the locker can look, SEM is listed once and the slots
   /// that are absent from it are tried first, then empty ones, then those whose holder may be

@@ -25,7 +25,7 @@ enum class Seen {
   free,     ///< nobody is in
   mine,     ///< our own id is
   held,     ///< another is, or nobody can look in
-  foreign,  ///< that is no slot, but a file in the place of one
+  foreign,  ///< a file or a link in the place of a slot: it is left alone
 };
 
 /// What came of an attempt on a slot.
@@ -57,24 +57,24 @@ class SlotLocker {
   /// Whether it can tell before an attempt; else each slot has to be tried, and all are `held`.
   virtual bool can_look() const = 0;
   /// `ec`: why nobody can look in.
-  virtual Seen look(const disk::Path& slot, std::error_code& ec) const = 0;
-  virtual Taken lock(const disk::Path& slot, Effort effort) = 0;
+  virtual Seen look(const disk::SafePath& slot, std::error_code& ec) const = 0;
+  virtual Taken lock(const disk::SafePath& slot, Effort effort) = 0;
   /// Of a held slot: no if a cheap check shows its holder alive, which spares an attempt in vain.
-  virtual bool may_recover(const disk::Path& slot) const = 0;
-  virtual lock::Answer unlock(const disk::Path& slot) = 0;
+  virtual bool may_recover(const disk::SafePath& slot) const = 0;
+  virtual lock::Answer unlock(const disk::SafePath& slot) = 0;
   /// No, with a reason in `ec`: nobody can look in.
-  virtual bool is_mine(const disk::Path& slot, std::error_code& ec) const = 0;
-  virtual std::vector<lock::Leaf> owner(const disk::Path& slot) = 0;
+  virtual bool is_mine(const disk::SafePath& slot, std::error_code& ec) const = 0;
+  virtual std::vector<lock::Leaf> owner(const disk::SafePath& slot) = 0;
 
   /// Of a slot that lock() got, for a Guard.
-  virtual std::unique_ptr<Held> hold(const disk::Path& slot, const Taken& taken) = 0;
+  virtual std::unique_ptr<Held> hold(const disk::SafePath& slot, const Taken& taken) = 0;
 
   /// Whether it knows the two below.
   virtual bool can_clean() const = 0;
   /// As Policy::staleness.
-  virtual std::optional<identity::Verdict> staleness(const disk::Path& slot) const = 0;
+  virtual std::optional<identity::Verdict> staleness(const disk::SafePath& slot) const = 0;
   /// Removes what nobody uses; true if nobody uses the slot.
-  virtual bool clean(const disk::Path& slot, std::chrono::seconds age) = 0;
+  virtual bool clean(const disk::SafePath& slot, std::chrono::seconds age) = 0;
 };
 
 }  // namespace holdfast::composite

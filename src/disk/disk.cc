@@ -2,11 +2,23 @@
 
 namespace holdfast::disk {
 
-std::error_code make_dirs(Disk& disk, const Path& path) {
+SafePath SafePath::operator/(const std::string& name) const {
+  SafePath longer(whole_ / name);
+  longer.below_ = below_ > 0 ? below_ : longer.native().size() - name.size();
+  return longer;
+}
+
+SafePath SafePath::parent() const {
+  SafePath shorter(whole_.parent_path());
+  if (below_ < shorter.native().size()) shorter.below_ = below_;
+  return shorter;
+}
+
+std::error_code make_dirs(Disk& disk, const SafePath& path) {
   const std::error_code ec = disk.make_dir(path);
   if (ec != std::errc::no_such_file_or_directory) return ec;
-  std::vector<Path> missing;
-  for (Path parent = path.parent_path(); !parent.empty(); parent = parent.parent_path()) {
+  std::vector<SafePath> missing;
+  for (auto parent = path.parent(); !parent.native().empty(); parent = parent.parent()) {
     const std::error_code made = disk.make_dir(parent);
     if (made == std::errc::no_such_file_or_directory) {
       missing.push_back(parent);

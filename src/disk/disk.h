@@ -14,18 +14,45 @@ namespace holdfast::disk {
 
 using Path = boost::filesystem::path;
 
+/// A path in two parts: what the user typed, and names below it that this program added.
+///
+/// The user may have typed a symbolic link. Whoever can write to the directory behind it can plant
+/// a link under any name below, so a name below is never followed if it is a link.
+class SafePath {
+ public:
+  SafePath(Path typed) : whole_(std::move(typed)) {}
+  SafePath(const std::string& typed) : whole_(typed) {}
+  SafePath(const char* typed) : whole_(typed) {}
+
+  /// One name, or several with slashes between them.
+  SafePath operator/(const std::string& name) const;
+
+  SafePath parent() const;
+  const Path& whole() const { return whole_; }
+  const std::string& native() const { return whole_.native(); }
+
+  /// Where the names below begin in native(); 0 if there are none.
+  std::size_t below() const { return below_; }
+
+ private:
+  Path whole_;
+  std::size_t below_ = 0;
+};
+
 /// Where a call acts: a path, or a name below a directory that is held open.
 ///
-/// Below a handle no open or change follows a symbolic link, in no part of the name. In a path,
-/// links are followed on the way (the user chose it) but not in the last part. A changing call
-/// below a handle takes one name, or a sibling of the handle's directory ("../name"): neither has a
-/// part on the way that could be a link.
+/// No call follows a symbolic link in the last part of a name. Below a handle and in the lower part
+/// of a SafePath, no part on the way may be a link either. A changing call below a handle takes one
+/// name, or a sibling of the handle's directory ("../name"): neither has a part on the way.
 struct At {
   At(const Path& path) : name(path.native()) {}
-  At(const Handle& below, std::string name_below) : dir(&below), name(std::move(name_below)) {}
+  At(const SafePath& path) : name(path.native()), below(path.below()) {}
+  At(const Handle& dir_above, std::string name_below)
+      : dir(&dir_above), name(std::move(name_below)) {}
 
   const Handle* dir = nullptr;
   std::string name;
+  std::size_t below = 0;  ///< as SafePath::below
 };
 
 enum class Kind { file, dir, symlink, other };
@@ -77,13 +104,19 @@ class Disk {
   virtual std::error_code list_kinds(const At& at, std::vector<Entry>& entries) = 0;
   virtual std::error_code status(const At& at, Status& status) = 0;
   virtual std::error_code read_link(const At& at, std::string& target) = 0;
+
+  /// flock(2) of a folder that open_file opened, without waiting: EAGAIN if another handle is in
+  /// the way. It ends with `none` and with the handle. Network filesystems know it within one host
+  /// only.
+  enum class Share { alone, together, none };
+  virtual std::error_code flock(const Handle& dir, Share share) = 0;
 };
 
 /// The real one.
 Disk& posix();
 
 /// mkdir -p. Tries the deepest first: mostly its parents are there.
-std::error_code make_dirs(Disk& disk, const Path& path);
+std::error_code make_dirs(Disk& disk, const SafePath& path);
 
 /// More than any file of procfs that we read, /proc/stat of the largest machines included.
 inline constexpr std::size_t kSmallFile = 4 << 20;

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,9 +23,6 @@ std::error_code last_error() {
 }
 std::error_code ok_or_errno(int result) {
   return result == 0 ? std::error_code{} : last_error();
-}
-int fd_of(const At& at) {
-  return at.dir ? at.dir->fd() : AT_FDCWD;
 }
 
 /// openat2 that follows no link at all; the same by single steps where the kernel is too old for it
@@ -49,25 +47,65 @@ int open_below(int dir, const std::string& name, int flags, mode_t mode) {
   return openat(dir, name.c_str() + from, flags, mode);
 }
 
+/// The folder in which a call acts, and the name there. The folder is opened only where a part on
+/// the way to it must not be a link: most calls cost one system call.
+class Target {
+ public:
+  explicit Target(const At& at) : name_(at.name.c_str()) {
+    const std::size_t slash = at.name.rfind('/');
+    if (at.dir) {
+      fd_ = at.dir->fd();
+    } else if (at.below > 0 && slash != std::string::npos && slash > at.below) {
+      open_folder(at, slash);
+    }
+  }
+
+  bool is_open() const { return fd_ != kNone; }
+  int fd() const { return fd_; }
+  const char* name() const { return name_; }
+
+ private:
+  static constexpr int kNone = -1;
+  static constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+
+  void open_folder(const At& at, std::size_t slash) {
+    fd_ = kNone;
+    const Handle typed(::open(at.name.substr(0, at.below).c_str(), kFlags));
+    if (!typed.is_open()) return;
+    folder_ = Handle(
+        open_below(typed.fd(), at.name.substr(at.below, slash - at.below), kFlags | O_NOFOLLOW, 0));
+    fd_ = folder_.fd();
+    name_ += slash + 1;
+  }
+
+  Handle folder_;
+  int fd_ = AT_FDCWD;
+  const char* name_;
+};
+
 class PosixDisk final : public Disk {
  public:
   std::error_code make_dir(const At& at) override {
-    return ok_or_errno(mkdirat(fd_of(at), at.name.c_str(), kDirMode));
+    return act(at, [](int dir, const char* name) { return mkdirat(dir, name, kDirMode); });
   }
   std::error_code remove_dir(const At& at) override {
-    return ok_or_errno(unlinkat(fd_of(at), at.name.c_str(), AT_REMOVEDIR));
+    return act(at, [](int dir, const char* name) { return unlinkat(dir, name, AT_REMOVEDIR); });
   }
   std::error_code unlink(const At& at) override {
-    return ok_or_errno(unlinkat(fd_of(at), at.name.c_str(), 0));
+    return act(at, [](int dir, const char* name) { return unlinkat(dir, name, 0); });
   }
   std::error_code rename(const At& from, const At& to) override {
-    return ok_or_errno(renameat(fd_of(from), from.name.c_str(), fd_of(to), to.name.c_str()));
+    const Target old_name(from);
+    if (!old_name.is_open()) return last_error();
+    return act(to, [&](int dir, const char* name) {
+      return renameat(old_name.fd(), old_name.name(), dir, name);
+    });
   }
   std::error_code create(const At& at, Handle& file) override {
     return open(at, O_WRONLY | O_CREAT | O_EXCL, file);
   }
   std::error_code symlink(const std::string& target, const At& at) override {
-    return ok_or_errno(symlinkat(target.c_str(), fd_of(at), at.name.c_str()));
+    return act(at, [&](int dir, const char* name) { return symlinkat(target.c_str(), dir, name); });
   }
   std::error_code write(Handle& file, std::string_view text) override {
     ssize_t written = 0;
@@ -80,7 +118,9 @@ class PosixDisk final : public Disk {
   }
   std::error_code close(Handle& file) override { return ok_or_errno(::close(file.release())); }
   std::error_code touch(const At& at) override {
-    return ok_or_errno(utimensat(fd_of(at), at.name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
+    return act(at, [](int dir, const char* name) {
+      return utimensat(dir, name, nullptr, AT_SYMLINK_NOFOLLOW);
+    });
   }
 
   std::error_code open_dir(const At& at, Handle& dir) override {
@@ -113,7 +153,10 @@ class PosixDisk final : public Disk {
   }
   std::error_code status(const At& at, Status& status) override {
     struct stat st {};
-    if (fstatat(fd_of(at), at.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return last_error();
+    const std::error_code ec = act(at, [&](int dir, const char* name) {
+      return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW);
+    });
+    if (ec) return ec;
     status.kind = kind_of(st.st_mode);
     status.device = st.st_dev;
     status.inode = st.st_ino;
@@ -125,13 +168,30 @@ class PosixDisk final : public Disk {
   }
   std::error_code read_link(const At& at, std::string& target) override {
     std::array<char, 4096> buffer;  // the longest that a link can be
-    const ssize_t length = readlinkat(fd_of(at), at.name.c_str(), buffer.data(), buffer.size());
-    if (length < 0) return last_error();
+    ssize_t length = 0;
+    const std::error_code ec = act(at, [&](int dir, const char* name) {
+      length = readlinkat(dir, name, buffer.data(), buffer.size());
+      return length < 0 ? -1 : 0;
+    });
+    if (ec) return ec;
     target.assign(buffer.data(), static_cast<std::size_t>(length));
     return {};
   }
 
+  std::error_code flock(const Handle& dir, Share share) override {
+    const int how = share == Share::alone      ? LOCK_EX | LOCK_NB
+                    : share == Share::together ? LOCK_SH | LOCK_NB
+                                               : LOCK_UN;
+    return ok_or_errno(::flock(dir.fd(), how));
+  }
+
  private:
+  template <class Call>
+  static std::error_code act(const At& at, Call call) {
+    const Target target(at);
+    return target.is_open() ? ok_or_errno(call(target.fd(), target.name())) : last_error();
+  }
+
   static Kind kind_of(mode_t mode) {
     return S_ISREG(mode)   ? Kind::file
            : S_ISDIR(mode) ? Kind::dir
@@ -167,11 +227,13 @@ class PosixDisk final : public Disk {
 
   static std::error_code open(const At& at, int flags, Handle& out) {
     flags |= O_NOFOLLOW | O_CLOEXEC;
+    const Target target(at);
+    if (!target.is_open()) return last_error();
     int fd = -1;
     do {
       const bool one_name = !at.dir || at.name.find('/') == std::string::npos;
-      fd = one_name ? openat(fd_of(at), at.name.c_str(), flags, kFileMode)
-                    : open_below(at.dir->fd(), at.name, flags, kFileMode);
+      fd = one_name ? openat(target.fd(), target.name(), flags, kFileMode)
+                    : open_below(target.fd(), at.name, flags, kFileMode);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) return last_error();
     Handle opened(fd);

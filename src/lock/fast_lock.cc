@@ -1,5 +1,6 @@
 #include "lock/fast_lock.h"
 
+#include <sched.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace holdfast::lock {
 using disk::At;
 using disk::Handle;
 using disk::Path;
+using disk::SafePath;
 
 namespace {
 
@@ -20,9 +22,6 @@ namespace {
 /// rivals disturb about one attempt in ten; whoever exhausts this is told "not now" with the last
 /// reason.
 constexpr int kRetryLimit = 32;
-
-/// A record has a few hundred bytes. What is longer is none, whoever put it there.
-constexpr std::size_t kLongestLeaf = 64 << 10;
 
 /// 128 random bits in hex: no two attempts on this earth share one.
 std::string fresh_nonce() {
@@ -74,24 +73,12 @@ auto find_leaf(const std::vector<disk::Entry>& leaves, const Uid& id) {
                       [&](const disk::Entry& leaf) { return leaf.name == id.str(); });
 }
 
-constexpr std::string_view kShared = "shared";
-
-/// What a shared leaf says: the word, and the record without its newline.
-std::string shared_target(const Record& record) {
-  return std::string(kShared) + " " + without_newline(to_line(record));
-}
-
-std::optional<Record> record_of_target(std::string_view target) {
-  if (!target.starts_with(kShared)) return std::nullopt;
-  return parse_record(target.substr(kShared.size()));
-}
-
 bool contains(const std::vector<std::string>& names, const Uid& id) {
   return std::find(names.begin(), names.end(), id.str()) != names.end();
 }
 
-/// Whose leaf may be of the process of a record: the text of an id changes when the clock is
-/// stepped or the process takes a name with blanks, but its pid is always in it.
+/// Which leaves to read for is_own: the text of an id changes when the clock is stepped or the
+/// process takes a name with blanks, but its pid is always in it.
 class MayBeOf {
  public:
   explicit MayBeOf(const Record& process)
@@ -103,6 +90,30 @@ class MayBeOf {
  private:
   std::string pid_;
 };
+
+std::function<bool(const Uid&)> may_be_own(const Uid& id, const Record& caller) {
+  return
+      [id, may_be = MayBeOf(caller)](const Uid& held) { return held == id || may_be(held.str()); };
+}
+
+/// The one under `id` goes first.
+const Leaf* find_own(const std::vector<Leaf>& leaves, const Uid& id, const Record& caller) {
+  const Leaf* own = nullptr;
+  for (const Leaf& leaf : leaves) {
+    if (is_own(leaf, id, caller) && (!own || leaf.id == id)) own = &leaf;
+  }
+  return own;
+}
+
+/// What flock says if another process has it.
+constexpr std::errc kIsTaken = std::errc::resource_unavailable_try_again;
+
+std::vector<std::string> names_of(const std::vector<disk::Entry>& entries) {
+  std::vector<std::string> names;
+  names.reserve(entries.size());
+  for (const disk::Entry& entry : entries) names.push_back(entry.name);
+  return names;
+}
 
 /// In a circle, so that everybody is the next of somebody. None if `id` is alone.
 std::optional<Uid> next_after(const Uid& id, std::vector<std::string> names) {
@@ -131,22 +142,30 @@ std::vector<Uid> ids_among(std::vector<std::string> names,
 /// build/<id> while one attempt is under way.
 struct FastLock::Proposal {
   const Uid& id;
-  Handle build;
-  Handle scratch;     ///< build/<id>
-  Handle seen;        ///< owner/<id>, as last looked at
-  std::string nonce;  ///< in the leaf, if that is a file
-  Handle leaf;        ///< if that is a folder: held open, so that nobody else gets its inode number
-  disk::Status folder;
+  const Record& record;  ///< with the nonce of this attempt
+  Handle build{};
+  Handle scratch{};  ///< build/<id>
+  Handle seen{};     ///< owner/<id>, as last looked at
+  Handle leaf{};     ///< if that is a folder: held open, so that nobody else gets its inode number
+  disk::Status folder{};
   bool is_complete = false;
+  std::optional<Leaf> other{};  ///< owner/<id>, if it is not from this attempt
+};
+
+/// What one look into owner/ showed.
+struct FastLock::Look {
+  Handle folder;                   ///< owner/, in which the leaves were read
+  std::vector<std::string> names;  ///< of all leaves
+  std::vector<Leaf> leaves;        ///< those that were wanted
 };
 
 Answer FastLock::held(const Proposal& p) {
   Answer answer{Outcome::held, {}};
-  if (!p.leaf.is_open()) answer.nonce = p.nonce;
+  if (!p.leaf.is_open()) answer.nonce = p.record.nonce;
   return answer;
 }
 
-FastLock::FastLock(disk::Disk& disk, const Path& lock, const Log& log)
+FastLock::FastLock(disk::Disk& disk, const SafePath& lock, const Log& log)
     : disk_(disk), at_(lock), log_(log) {}
 
 Answer FastLock::lock(const Uid& id, Record record, Mode mode) {
@@ -161,9 +180,9 @@ Answer FastLock::lock(const Uid& id, Record record, Mode mode) {
 }
 
 Answer FastLock::attempt(const Uid& id, const Record& record, bool& again) {
-  Proposal proposal{id, {}, {}, {}, record.nonce, {}, {}};
+  Proposal proposal{.id = id, .record = record};
   again = false;
-  if (const auto no = build(proposal, record, again)) return withdraw(proposal, *no);
+  if (const auto no = build(proposal, again)) return withdraw(proposal, *no);
   log_.debug("attempting to lock with {}", at_.proposal(id).native());
   const std::error_code moved = disk_.rename(Layout::proposal(proposal.scratch),
                                              Layout::owner_beside(proposal.build));  // decides
@@ -184,7 +203,7 @@ Answer FastLock::join(const Uid& id, const Record& record, bool& again) {
   again = false;
   Handle owner;
   std::vector<disk::Entry> leaves;
-  const auto cannot = [&](const char* what, const Path& where, std::error_code ec) {
+  const auto cannot = [&](const char* what, const SafePath& where, std::error_code ec) {
     again = is_passing(ec);
     tidy();
     return Answer{Outcome::failed, what + where.native() + ": " + explain(ec)};
@@ -195,17 +214,26 @@ Answer FastLock::join(const Uid& id, const Record& record, bool& again) {
   }
   // only advice, but it keeps our leaf from the side of an exclusive one, where a shell holder that
   // asks "is it mine" would stumble over it
-  Answer is_held{Outcome::already_mine, path().native() + " already locked by " + id.str()};
-  for (const disk::Entry& leaf : leaves) {
-    if (leaf.name == id.str()) return is_held;
+  if (find_leaf(leaves, id) != leaves.end()) {
+    const auto leaf = read_back(owner, id);
+    if (leaf) return held_under(*leaf, record);
+    again = true;
+    return {Outcome::contended, {}};
   }
-  if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) return {Outcome::contended, {}};
+  if (!std::all_of(leaves.begin(), leaves.end(), is_shared)) {
+    return foreign_among(owner, names_of(leaves)).value_or(Answer{Outcome::contended, {}});
+  }
+  if (disk_.flock(owner, disk::Disk::Share::alone) == kIsTaken) {
+    again = true;  // a cleaner may be about to remove an earlier leaf of this id
+    return {Outcome::contended, {}};
+  }
+  (void)disk_.flock(owner, disk::Disk::Share::none);
   const std::error_code made = disk_.symlink(shared_target(record), Layout::leaf(owner, id));
   if (made) {  // its reply may have been lost
     const auto leaf = read_back(owner, id);
     if (!leaf) return cannot("cannot make ", at_.leaf(id), made);
     if (!leaf->is_readable) return unreadable(id);
-    if (!leaf->record || leaf->record->nonce != record.nonce) return is_held;
+    if (!leaf->record || leaf->record->nonce != record.nonce) return held_under(*leaf, record);
   }
   return look_around(owner, id, record, again);
 }
@@ -230,8 +258,8 @@ Answer FastLock::look_around(const Handle& owner, const Uid& id, const Record& r
   const MayBeOf may_be_own(record);
   for (const disk::Entry& leaf : leaves) {
     if (leaf.name == id.str() || !may_be_own(leaf.name)) continue;
-    const auto other = read_leaf({owner, leaf.name}, leaf.name);
-    if (other && other->record && is_same_process(*other->record, record)) {
+    const auto other = read_leaf(disk_, {owner, leaf.name}, leaf.name);
+    if (other && is_own(*other, id, record)) {
       return back_out(id, record,
                       {Outcome::already_mine, path().native() + " already locked by " + leaf.name});
     }
@@ -249,11 +277,39 @@ Answer FastLock::back_out(const Uid& id, const Record& record, Answer answer) {
   return answer;
 }
 
+/// For an attempt under the id of that leaf, which is from another attempt.
+Answer FastLock::held_under(const Leaf& leaf, const Record& record) const {
+  if (leaf.is_foreign) return foreign(leaf);
+  if (is_twin(leaf, leaf.id, record)) return {Outcome::contended, describe_twin(path(), leaf)};
+  return {Outcome::already_mine, path().native() + " already locked by " + leaf.id.str()};
+}
+
+Answer FastLock::foreign(const Leaf& leaf) const {
+  Answer answer{Outcome::failed,
+                at_.leaf(leaf.id).native() + " was not made by a locker: " + path().native() +
+                    " may be a directory of yours. Nothing was changed. Choose another path, or "
+                    "remove that file"};
+  answer.is_foreign = true;
+  return answer;
+}
+
+/// Of a lock that is held: looks at a few of its leaves, since the leaves of a real lock are many
+/// only if all of them are records.
+std::optional<Answer> FastLock::foreign_among(const Handle& owner,
+                                              const std::vector<std::string>& names) const {
+  constexpr std::size_t kEnough = 8;
+  for (std::size_t i = 0; i < std::min(names.size(), kEnough); ++i) {
+    const auto leaf = read_leaf(disk_, {owner, names[i]}, names[i]);
+    if (leaf && leaf->is_foreign) return foreign(*leaf);
+  }
+  return std::nullopt;
+}
+
 /// The leaf of `id`, read until that works. Nothing if it is not there.
 std::optional<Leaf> FastLock::read_back(const Handle& owner, const Uid& id) const {
   std::optional<Leaf> leaf;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
-    leaf = read_leaf(Layout::leaf(owner, id), id.str());
+    leaf = read_leaf(disk_, Layout::leaf(owner, id), id.str());
     if (leaf ? leaf->is_readable : !is_owner(id)) break;
   }
   return leaf;
@@ -270,12 +326,13 @@ void FastLock::tidy() {
   (void)disk_.remove_dir(at_.lock());
 }
 
+/// For reading, since flock needs that.
 std::error_code FastLock::open_owner(Handle& owner) {
-  std::error_code ec = disk_.open_dir(at_.owner(), owner);
+  std::error_code ec = disk_.open_file(at_.owner(), owner);
   if (ec != std::errc::no_such_file_or_directory) return ec;
   const std::error_code lock_made = disk::make_dirs(disk_, at_.lock());
   const std::error_code owner_made = disk_.make_dir(at_.owner());
-  ec = disk_.open_dir(at_.owner(), owner);
+  ec = disk_.open_file(at_.owner(), owner);
   return ec ? first_cause({lock_made, owner_made, ec}) : ec;
 }
 
@@ -305,6 +362,21 @@ Answer FastLock::not_locked_by(const Uid& id) const {
   return {Outcome::not_mine, path().native() + " is not locked by " + id.str()};
 }
 
+Answer FastLock::not_mine(const Look& look, const Uid& id, const Record& caller) const {
+  for (const Leaf& leaf : look.leaves) {
+    if (is_twin(leaf, id, caller)) return {Outcome::not_mine, describe_twin(path(), leaf)};
+  }
+  return not_locked_by(id);
+}
+
+Answer FastLock::cannot_look(std::error_code ec) const {
+  return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(ec)};
+}
+
+Answer FastLock::cannot_read(const Uid& id) const {
+  return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
+}
+
 /// Puts a leaf of that mode in the place of the own one. The hold keeps its nonce.
 Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
   Answer answer{Outcome::failed, {}};
@@ -312,17 +384,16 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
     Handle owner;
     const std::error_code looked = disk_.open_dir(at_.owner(), owner);
     if (looked && !is_nothing(looked)) {
-      return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(looked)};
+      return cannot_look(looked);
     }
-    const auto own = looked ? std::nullopt : read_leaf(Layout::leaf(owner, id), id.str());
+    const auto own = looked ? std::nullopt : read_leaf(disk_, Layout::leaf(owner, id), id.str());
     if (!own && is_owner(id)) {
       answer.why = "cannot read " + at_.leaf(id).native();
       continue;
     }
-    if (!own) return not_locked_by(id);
-    if (!own->is_readable) {  // its mode is not known
-      return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
-    }
+    if (!own || is_twin(*own, id, record)) return not_locked_by(id);
+    if (own->is_foreign) return foreign(*own);
+    if (!own->is_readable) return cannot_read(id);  // its mode is not known
     record.nonce = own->record ? own->record->nonce : fresh_nonce();
     if (own->mode == mode) return {Outcome::held, {}, false, record.nonce};
     Handle build;
@@ -372,7 +443,7 @@ Answer FastLock::move_replacement(const Handle& scratch, const Handle& owner, co
     return not_locked_by(id);
   }
   const std::error_code moved = disk_.rename(Layout::replacement(scratch), Layout::leaf(owner, id));
-  const auto now = read_leaf(Layout::leaf(owner, id), id.str());
+  const auto now = read_leaf(disk_, Layout::leaf(owner, id), id.str());
   if (has_it(now) && now->mode == mode) {
     return {Outcome::held, {}, false, record.nonce};
   }
@@ -382,8 +453,8 @@ Answer FastLock::move_replacement(const Handle& scratch, const Handle& owner, co
 
 /// The folders, then the leaf. A mkdir is not believed: the open that follows decides, and the
 /// mkdir's error is only the reason given when that fails.
-std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& again) {
-  const auto cannot = [&](const Path& folder, std::error_code ec) {
+std::optional<Answer> FastLock::build(Proposal& p, bool& again) {
+  const auto cannot = [&](const SafePath& folder, std::error_code ec) {
     again = is_passing(ec);
     return Answer{Outcome::failed, "cannot make " + folder.native() + ": " + explain(ec)};
   };
@@ -402,10 +473,10 @@ std::optional<Answer> FastLock::build(Proposal& p, const Record& record, bool& a
   if (const auto ec = disk_.make_dir(Layout::proposal(p.scratch))) {
     return cannot(at_.proposal(p.id), ec);
   }
-  return write_leaf(p, record, again);
+  return write_leaf(p, again);
 }
 
-std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bool& again) {
+std::optional<Answer> FastLock::write_leaf(Proposal& p, bool& again) {
   std::error_code ec;
   if (leaf_kind_ == LeafKind::dir) {
     Handle folder;
@@ -416,7 +487,7 @@ std::optional<Answer> FastLock::write_leaf(Proposal& p, const Record& record, bo
   } else {
     Handle leaf;
     ec = disk_.create(Layout::proposed_leaf(p.scratch, p.id), leaf);
-    if (!ec) ec = disk_.write(leaf, to_line(record));
+    if (!ec) ec = disk_.write(leaf, to_line(p.record));
     if (leaf.is_open()) {
       const std::error_code closed = disk_.close(leaf);
       if (!ec) ec = closed;
@@ -446,7 +517,7 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
     case Found::mine:
       return held(p);
     case Found::same_id:
-      return {Outcome::already_mine, path().native() + " already locked by " + p.id.str()};
+      return held_under(*p.other, p.record);
     case Found::unreadable:
       if (moved) {
         listed = list(Layout::owner_beside(p.build), names);
@@ -454,7 +525,8 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
       }
       // It is ours, but nothing can be read back: better given up than held by one who cannot vouch
       // for it.
-      if (release(p.id)) {
+      if (Handle owner; disk_.open_dir(Layout::owner_beside(p.build), owner) ||
+                        release(owner, Leaf{p.id, std::nullopt, false})) {
         return {Outcome::failed, "cannot read back nor remove " + at_.leaf(p.id).native() +
                                      ": the lock may be held by " + p.id.str()};
       }
@@ -466,6 +538,9 @@ Answer FastLock::settle(Proposal& p, std::error_code moved, bool& again) {
       names.begin(), names.end(), [](const std::string& name) { return !Layout::is_silly(name); });
   if (silly != names.begin()) {
     names.erase(silly, names.end());
+    if (Handle owner; !disk_.open_dir(Layout::owner_beside(p.build), owner)) {
+      if (auto no = foreign_among(owner, names)) return *no;
+    }
     if (names.size() == 1 || is_shared_by_all()) return {Outcome::contended, {}};
     std::string why = path().native() + " has " + std::to_string(names.size()) + " owners:";
     for (const std::string& name : names) why += " " + name;
@@ -525,29 +600,34 @@ Answer FastLock::withdraw(Proposal& p, Answer answer) {
 
 FastLock::Found FastLock::find(Proposal& p) const {
   std::error_code ec;
+  const auto is_of_other = [&p](std::optional<Leaf> leaf) {
+    p.other = leaf ? std::move(leaf) : Leaf{p.id, std::nullopt};
+    return Found::same_id;
+  };
   for (int tries = 0; tries < kRetryLimit; ++tries) {
     // open, not stat: on NFS that asks the server about a name that is there
     ec = disk_.open_file(Layout::leaf_beside(p.build, p.id), p.seen);
     if (!ec && leaf_kind_ == LeafKind::dir) {
       disk::Status now;
       ec = disk_.status({p.seen, "."}, now);
-      if (ec == std::errc::not_a_directory) return Found::same_id;
-      if (!ec) return now.is_same_object(p.folder) ? Found::mine : Found::same_id;
-    } else if (!ec) {
-      std::string text;
-      ec = disk_.read(p.seen, text, kLongestLeaf);
-      if (ec == std::errc::is_a_directory) return Found::same_id;
-      if (!ec) {
-        const auto record = parse_record(text);
-        return record && record->nonce == p.nonce ? Found::mine : Found::same_id;
+      if (!ec && now.is_same_object(p.folder)) return Found::mine;
+      if (!ec || ec == std::errc::not_a_directory) {
+        return is_of_other(read_leaf(disk_, Layout::leaf_beside(p.build, p.id), p.id.str()));
       }
+    } else if (!ec) {
+      Leaf leaf{p.id, std::nullopt};
+      ec = read_content(disk_, p.seen, leaf);
+      if (ec == std::errc::is_a_directory) return is_of_other(std::nullopt);
+      if (!ec && leaf.record && leaf.record->nonce == p.record.nonce) return Found::mine;
+      if (!ec || leaf.is_foreign) return is_of_other(std::move(leaf));
     }
     if (ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory)
       return Found::nobody;
     Handle owner;
     if (ec == std::errc::too_many_symbolic_link_levels &&
         !disk_.open_dir(Layout::owner_beside(p.build), owner)) {
-      return Found::same_id;  // a shared hold; else owner itself is a link
+      // a shared hold; else owner itself is a link
+      return is_of_other(read_leaf(disk_, Layout::leaf(owner, p.id), p.id.str()));
     }
     if (!is_stale_handle(ec)) break;
   }
@@ -572,7 +652,10 @@ void FastLock::purge(const At& folder, const Uid* likely) {
   if (!disk_.remove_dir(folder)) return;
   std::vector<std::string> names;
   (void)list(folder, names);
-  for (const std::string& name : names) (void)remove_leaf(dir, name);
+  for (const std::string& name : names) {
+    const auto leaf = read_leaf(disk_, {dir, name}, name);
+    if (leaf && !leaf->is_foreign) (void)remove_leaf(dir, name);
+  }
   (void)disk_.remove_dir(folder);  // what stays, the next clean() finds
 }
 
@@ -583,65 +666,101 @@ std::error_code FastLock::remove_leaf(const Handle& dir, const std::string& name
   return as_folder == std::errc::not_a_directory ? ec : as_folder;
 }
 
-Answer FastLock::unlock(const Uid& id, const std::string& nonce) {
-  std::vector<std::string> names;
-  if (const auto ec = list(at_.owner(), names); ec && !is_nothing(ec)) {
-    return {Outcome::failed, "cannot look into " + at_.owner().native() + ": " + explain(ec)};
+Answer FastLock::unlock(const Uid& id, const Record& caller) {
+  Look look;
+  if (const auto ec = this->look(may_be_own(id, caller), look)) return cannot_look(ec);
+  const Leaf* own = find_own(look.leaves, id, caller);
+  if (!own) return not_mine(look, id, caller);
+  if (!own->is_readable && caller.names_process()) return cannot_read(id);
+  return give_up(look, *own);
+}
+
+Answer FastLock::unlock_hold(const Uid& id, const std::string& nonce) {
+  if (nonce.empty()) return unlock(id);
+  Look look;
+  if (const auto ec = this->look([&](const Uid& held) { return held == id; }, look)) {
+    return cannot_look(ec);
   }
-  const std::optional<bool> is_that = nonce.empty() ? true : has_nonce(id, nonce);
-  if (!is_that) return {Outcome::failed, "cannot read " + at_.leaf(id).native()};
-  if (!contains(names, id) || !*is_that) return not_locked_by(id);
-  if (const auto ec = release(id, nonce)) {
+  if (look.leaves.empty()) return not_locked_by(id);
+  const Leaf& leaf = look.leaves.front();
+  if (!leaf.is_readable) return cannot_read(id);
+  const bool is_that = leaf.record && leaf.record->nonce == nonce;
+  return is_that ? give_up(look, leaf) : not_locked_by(id);
+}
+
+Answer FastLock::give_up(Look& look, const Leaf& own) {
+  if (own.is_foreign) return foreign(own);
+  const auto is_there =
+      own.mode == Mode::exclusive ? std::optional(true) : is_fixed(look.folder, own);
+  if (!is_there) return cannot_read(own.id);
+  if (const auto ec = *is_there ? release(look.folder, own) : std::error_code{}) {
     return {Outcome::failed, "cannot unlock " + path().native() + ": " + explain(ec)};
   }
   (void)disk_.remove_dir(at_.owner());  // a rival may be in already
   std::error_code removed = disk_.remove_dir(at_.lock());
   Handle scratch;
-  if (removed && !disk_.open_dir(at_.scratch(id), scratch)) {  // of a change that was killed
-    (void)disk_.unlink(Layout::replacement(scratch));
-    (void)disk_.remove_dir(at_.scratch(id));
+  if (removed && !disk_.open_dir(at_.scratch(own.id), scratch)) {  // of a change that was killed
+    remove_replacement(scratch);
+    (void)disk_.remove_dir(at_.scratch(own.id));
     (void)disk_.remove_dir(at_.build());
     removed = disk_.remove_dir(at_.lock());
   }
-  log_.info("{} unlocked by {}", path().native(), id.str());
+  log_.info("{} unlocked by {}", path().native(), own.id.str());
   const bool is_alone = !removed || removed == std::errc::no_such_file_or_directory;
-  return {Outcome::released, {}, is_alone, {}, next_after(id, names)};
+  return {Outcome::released, {}, is_alone, {}, next_after(own.id, look.names)};
 }
 
-/// Removes owner/<id>, the one with that nonce, or else the one that is there at the first look,
-/// and no later one of the same id. "Not there" is a success: either an unlink of ours removed it
-/// and its reply was lost, or a cleaner was quicker.
-std::error_code FastLock::release(const Uid& id, const std::string& nonce) {
-  std::error_code ec;
-  std::string first;
+/// From a yes on until the folder is closed, no later leaf of the id takes the place of this one: a
+/// sharer that finds this one gone does not come in. Nothing if the leaf cannot be read.
+std::optional<bool> FastLock::is_fixed(const Handle& owner, const Leaf& leaf) {
   for (int tries = 0; tries < kRetryLimit; ++tries) {
-    Handle owner;
-    ec = disk_.open_dir(at_.owner(), owner);
-    if (!ec) {
-      const std::string now = mark_of(owner, id);
-      if (first.empty()) first = now;
-      if (now != first && !now.empty()) return {};  // it went, and its id came again
-      const auto leaf = nonce.empty() ? std::nullopt : read_back(owner, id);
-      if (leaf && !leaf->is_readable) return std::make_error_code(std::errc::io_error);
-      if (leaf && !(leaf->record && leaf->record->nonce == nonce)) return {};
-      ec = remove_leaf(owner, id.str());
-    }
-    if (!ec) return {};
-    std::vector<std::string> names;
-    const std::error_code listed = list(at_.owner(), names);
-    if ((!listed || is_nothing(listed)) && !contains(names, id)) return {};
-    if (!is_passing(ec)) return ec;
+    if (disk_.flock(owner, disk::Disk::Share::together) != kIsTaken) break;
+    sched_yield();  // a sharer had it for a moment
+  }
+  const auto now = read_back(owner, leaf.id);
+  if (now && !now->is_readable) return std::nullopt;
+  return now && !now->is_foreign && is_same_hold(*now, leaf);
+}
+
+/// Removes the leaf below the folder in which it was read. "Not there" is a success: either an
+/// unlink of ours removed it and its reply was lost, or a cleaner was quicker.
+std::error_code FastLock::release(Handle& owner, const Leaf& own) {
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    ec = remove_leaf(owner, own.id.str());
+    if (!ec || !is_still_there(owner, own)) return {};
+    if (!is_passing(ec)) break;
   }
   return ec;
 }
 
-/// Tells one leaf of an id from another: the object, and the nonce in it. Empty if it is not there.
-std::string FastLock::mark_of(const Handle& owner, const Uid& id) const {
-  disk::Status status;
-  const auto leaf = read_leaf({owner, id.str()}, id.str());
-  if (!leaf || disk_.status({owner, id.str()}, status)) return {};
-  const std::string object = std::to_string(status.device) + ":" + std::to_string(status.inode);
-  return object + ":" + (leaf->record ? leaf->record->nonce : "");
+/// After an unlink that failed. If the hold is still there, `owner` is the folder that has it.
+bool FastLock::is_still_there(Handle& owner, const Leaf& own) const {
+  std::vector<std::string> names;
+  const std::error_code listed = list(at_.owner(), names);
+  if ((!listed || is_nothing(listed)) && !contains(names, own.id)) return false;
+  Handle now;
+  if (disk_.open_dir(at_.owner(), now)) return true;
+  const auto leaf = read_leaf(disk_, Layout::leaf(now, own.id), own.id.str());
+  if (leaf && leaf->is_readable && !is_same_hold(*leaf, own)) return false;  // its id came again
+  owner = std::move(now);
+  return true;
+}
+
+/// The leaf of that hold, whichever folder it is in by now.
+std::error_code FastLock::release(const Uid& id, const std::string& nonce) {
+  Handle owner;
+  std::error_code ec;
+  for (int tries = 0; tries < kRetryLimit; ++tries) {
+    ec = disk_.open_dir(at_.owner(), owner);
+    if (!ec || !is_stale_handle(ec)) break;
+  }
+  if (ec) return is_nothing(ec) && !is_owner(id) ? std::error_code{} : ec;
+  const auto leaf = read_back(owner, id);
+  if (!leaf) return {};
+  if (!leaf->is_readable) return std::make_error_code(std::errc::io_error);
+  if (!leaf->record || leaf->record->nonce != nonce) return {};
+  return release(owner, *leaf);
 }
 
 /// Whether the leaf of `id` is from that hold; nothing if that cannot be read.
@@ -650,7 +769,7 @@ std::optional<bool> FastLock::has_nonce(const Uid& id, const std::string& nonce)
   if (const auto ec = disk_.open_dir(at_.owner(), owner)) {
     return is_nothing(ec) ? std::optional(false) : std::nullopt;
   }
-  const auto leaf = read_leaf({owner, id.str()}, id.str());
+  const auto leaf = read_leaf(disk_, {owner, id.str()}, id.str());
   if (leaf && !leaf->is_readable) return std::nullopt;
   return leaf && leaf->record && leaf->record->nonce == nonce;
 }
@@ -659,29 +778,36 @@ std::vector<Leaf> FastLock::owner(std::error_code& ec) const {
   return owner([](const Uid&) { return true; }, ec);
 }
 
-/// What was listed and cannot be found is gone if the next listing says so.
-std::vector<Leaf> FastLock::owner(const std::function<bool(const Uid&)>& wanted,
-                                  std::error_code& ec) const {
-  std::vector<Leaf> leaves;
+/// A leaf that was listed and cannot be found is gone if the next listing says so.
+std::error_code FastLock::look(const std::function<bool(const Uid&)>& wanted, Look& look) const {
+  std::error_code ec;
   for (int tries = 0; tries < kRetryLimit; ++tries) {
-    leaves.clear();
-    std::vector<std::string> names;
-    Handle owner;
-    ec = list(at_.owner(), names);
+    look.leaves.clear();
+    ec = list(at_.owner(), look.names);
     if (ec) break;
-    ec = disk_.open_dir(at_.owner(), owner);
+    ec = disk_.open_file(at_.owner(), look.folder);
     if (is_passing(ec)) continue;
     if (ec) break;
-    std::erase_if(names, [&](const std::string& name) {
-      return Layout::is_silly(name) || !wanted(Uid::found(name));
-    });
-    for (const std::string& name : names) {
-      if (auto leaf = read_leaf({owner, name}, name)) leaves.push_back(std::move(*leaf));
+    std::erase_if(look.names, Layout::is_silly);
+    std::size_t missing = 0;
+    for (const std::string& name : look.names) {
+      if (!wanted(Uid::found(name))) continue;
+      auto leaf = read_leaf(disk_, {look.folder, name}, name);
+      if (leaf) look.leaves.push_back(std::move(*leaf));
+      if (!leaf) ++missing;
     }
-    if (leaves.size() == names.size()) break;
+    if (missing == 0) break;
   }
-  if (is_nothing(ec)) ec.clear();
-  return leaves;
+  if (!is_nothing(ec)) return ec;
+  look.names.clear();
+  return {};
+}
+
+std::vector<Leaf> FastLock::owner(const std::function<bool(const Uid&)>& wanted,
+                                  std::error_code& ec) const {
+  Look look;
+  ec = this->look(wanted, look);
+  return std::move(look.leaves);
 }
 
 std::vector<Leaf> FastLock::owner() const {
@@ -691,18 +817,19 @@ std::vector<Leaf> FastLock::owner() const {
   return leaves;
 }
 
-std::optional<Leaf> FastLock::leaf_of(const Uid& id, const Record& record,
+std::optional<Leaf> FastLock::leaf_of(const Uid& id, const Record& caller,
                                       std::error_code& ec) const {
-  const MayBeOf may_be_own(record);
-  const auto wanted = [&](const Uid& held) { return held == id || may_be_own(held.str()); };
-  std::optional<Leaf> same;
-  for (Leaf& leaf : owner(wanted, ec)) {
-    const bool is_exact = leaf.id == id;
-    const bool is_same = leaf.record && is_same_process(*leaf.record, record);
-    if (is_exact || is_same) same = std::move(leaf);
-    if (is_exact) break;
+  const std::vector<Leaf> leaves = owner(may_be_own(id, caller), ec);
+  const Leaf* own = find_own(leaves, id, caller);
+  return own ? std::optional(*own) : std::nullopt;
+}
+
+std::optional<std::string> FastLock::twin_of(const Uid& id, const Record& caller) const {
+  std::error_code ec;  // a caller that cannot look is told elsewhere
+  for (const Leaf& leaf : owner([&](const Uid& held) { return held == id; }, ec)) {
+    if (is_twin(leaf, id, caller)) return describe_twin(path(), leaf);
   }
-  return same;
+  return std::nullopt;
 }
 
 std::vector<Leaf> FastLock::proposals() const {
@@ -715,29 +842,11 @@ std::vector<Leaf> FastLock::proposals() const {
     Handle scratch;
     std::optional<Leaf> leaf;
     if (!disk_.open_dir(Layout::scratch(build, id), scratch)) {
-      leaf = read_leaf(Layout::proposed_leaf(scratch, id), name);
+      leaf = read_leaf(disk_, Layout::proposed_leaf(scratch, id), name);
     }
     leaves.push_back(leaf ? std::move(*leaf) : Leaf{id, std::nullopt});
   }
   return leaves;
-}
-
-/// Nothing if it is gone.
-std::optional<Leaf> FastLock::read_leaf(const At& at, const std::string& name) const {
-  Leaf leaf{Uid::found(name), std::nullopt};
-  Handle file;
-  std::string text;
-  std::error_code ec = disk_.open_file(at, file);
-  if (ec == std::errc::too_many_symbolic_link_levels) {
-    ec = disk_.read_link(at, text);
-    if (!ec) return Leaf{Uid::found(name), record_of_target(text), true, Mode::shared};
-    if (ec == std::errc::invalid_argument) ec = disk_.open_file(at, file);  // upgraded just now
-  }
-  if (ec == std::errc::no_such_file_or_directory) return std::nullopt;
-  if (!ec) ec = disk_.read(file, text, kLongestLeaf);
-  leaf.is_readable = !ec || ec == std::errc::is_a_directory;
-  if (!ec) leaf.record = parse_record(text);
-  return leaf;
 }
 
 std::optional<Mode> FastLock::mode(const Uid& id, std::error_code& ec) const {
@@ -761,11 +870,23 @@ bool FastLock::is_shared_by_all() const {
   return !list_leaves(at_.owner(), leaves) && std::all_of(leaves.begin(), leaves.end(), is_shared);
 }
 
-bool FastLock::is_mine(const Uid& id, const std::string& nonce) const {
+bool FastLock::is_mine(const Uid& id, const Record& caller) const {
+  if (!caller.names_process()) return is_only_name(id);
+  Look look;
+  if (const auto ec = this->look(may_be_own(id, caller), look)) {
+    throw std::system_error(ec, "cannot look into " + path().native());
+  }
+  return look.names.size() == 1 && find_own(look.leaves, id, caller);
+}
+
+bool FastLock::is_held_alone(const Uid& id, const std::string& nonce) const {
+  return is_only_name(id) && (nonce.empty() || has_nonce(id, nonce).value_or(false));
+}
+
+bool FastLock::is_only_name(const Uid& id) const {
   std::vector<std::string> names = must_list(at_.owner());
   std::erase_if(names, Layout::is_silly);
-  const bool is_alone = names.size() == 1 && names.front() == id.str();
-  return is_alone && (nonce.empty() || has_nonce(id, nonce).value_or(false));
+  return names.size() == 1 && names.front() == id.str();
 }
 
 std::vector<Uid> FastLock::ids_in_use(std::error_code& ec) const {
@@ -787,20 +908,29 @@ std::vector<Uid> FastLock::ids_in_use() const {
 
 void FastLock::clean_stale_ids(std::span<const Uid> ids) {
   clean_proposals(ids);
-  for (const Uid& id : ids) {
-    log_.debug("cleaning stale id {}", id.str());
-    if (is_owner(id)) (void)release(id);  // what stays, the next cleaner finds
-  }
+  for (const Uid& id : ids) remove_stale(id, nullptr);
   tidy();
 }
 
 void FastLock::clean_stale(std::span<const Leaf> leaves) {
   std::vector<Uid> ids;
   ids.reserve(leaves.size());
-  for (const Leaf& leaf : leaves) {
-    if (!leaf.record || has_nonce(leaf.id, leaf.record->nonce) == true) ids.push_back(leaf.id);
-  }
-  clean_stale_ids(ids);
+  for (const Leaf& leaf : leaves) ids.push_back(leaf.id);
+  clean_proposals(ids);
+  for (const Leaf& leaf : leaves) remove_stale(leaf.id, &leaf);
+  tidy();
+}
+
+/// The leaf that was judged, or, without one, whichever leaf the id has. What stays, the next
+/// cleaner finds.
+void FastLock::remove_stale(const Uid& id, const Leaf* judged) {
+  log_.debug("cleaning stale id {}", id.str());
+  Handle owner;
+  if (disk_.open_file(at_.owner(), owner)) return;
+  const auto leaf =
+      judged ? std::optional(*judged) : read_leaf(disk_, Layout::leaf(owner, id), id.str());
+  // an id that the caller asked for goes even if its record cannot be read
+  if (leaf && is_fixed(owner, *leaf).value_or(!judged)) (void)remove_leaf(owner, id.str());
 }
 
 void FastLock::clean_proposals(std::span<const Uid> ids) {
@@ -812,10 +942,25 @@ void FastLock::clean_proposals(std::span<const Uid> ids) {
 
 void FastLock::clean_proposal(const Handle& build, const Uid& id) {
   Handle scratch;
-  if (disk_.open_dir(Layout::scratch(build, id), scratch)) return;
+  if (disk_.open_dir(Layout::scratch(build, id), scratch) || !is_proposal(scratch, id)) return;
   discard(build, scratch, id);
-  (void)disk_.unlink(Layout::replacement(scratch));
+  remove_replacement(scratch);
   (void)disk_.remove_dir(Layout::scratch(build, id));  // its task may have come back to life
+}
+
+/// Whether a locker made what is in build/<id>/owner: nothing but a leaf of that id.
+bool FastLock::is_proposal(const Handle& scratch, const Uid& id) const {
+  const auto leaf = read_leaf(disk_, Layout::proposed_leaf(scratch, id), id.str());
+  const auto names = names_in(Layout::proposal(scratch));
+  return !(leaf && leaf->is_foreign) && std::all_of(names.begin(), names.end(), [&](const auto& n) {
+    return n == id.str() || Layout::is_silly(n);
+  });
+}
+
+/// The leaf by which a killed task wanted to change the mode of its hold.
+void FastLock::remove_replacement(const Handle& scratch) {
+  const auto leaf = read_leaf(disk_, Layout::replacement(scratch), "leaf");
+  if (leaf && !leaf->is_foreign) (void)disk_.unlink(Layout::replacement(scratch));
 }
 
 bool FastLock::clean(std::chrono::system_clock::time_point now, std::chrono::seconds age) {
@@ -851,7 +996,7 @@ void FastLock::sweep(std::chrono::system_clock::time_point now, std::chrono::sec
       !disk_.open_dir(at_.owner(), owner)) {
     for (const std::string& name : owners) (void)disk_.unlink({owner, name});
   }
-  for (const Path& folder : {at_.owner(), at_.build(), at_.in_use(), at_.lock()}) {
+  for (const SafePath& folder : {at_.owner(), at_.build(), at_.in_use(), at_.lock()}) {
     (void)disk_.remove_dir(folder);  // those in use stay
   }
 }
@@ -900,12 +1045,14 @@ std::error_code FastLock::list_leaves(const At& owner, std::vector<disk::Entry>&
 /// An NFS client that looked for a name in vain believes for up to half a minute that it is
 /// missing: neither an open nor a listing of that name asks the server. Opening the folder above by
 /// its name, for reading, does.
-bool FastLock::look_into(const Path& folder) const {
-  const Path itself = folder / "";  // it may be a link to a folder
+bool FastLock::look_into(const SafePath& folder) const {
+  // what the user typed may be a link to a folder
+  const At itself = folder.below() > 0 ? At(folder) : At(folder.whole() / "");
   Handle dir;
   if (disk_.open_file(itself, dir) != std::errc::no_such_file_or_directory) return dir.is_open();
-  const Path above = folder.has_parent_path() ? folder.parent_path() : Path(".");
-  return above != folder && look_into(above) && !disk_.open_file(itself, dir);
+  const SafePath parent = folder.parent();
+  const SafePath above = parent.native().empty() ? SafePath(".") : parent;
+  return above.native() != folder.native() && look_into(above) && !disk_.open_file(itself, dir);
 }
 
 /// For an answer: of a folder that need not be there, but must be readable if it is.

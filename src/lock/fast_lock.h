@@ -13,12 +13,10 @@
 #include "disk/disk.h"
 #include "disk/watch.h"
 #include "lock/layout.h"
+#include "lock/leaf.h"
 #include "lock/marks.h"
 
 namespace holdfast::lock {
-
-/// How a lock is held: by one id alone, or by several that all agreed to share.
-enum class Mode { exclusive, shared };
 
 enum class Outcome {
   held,          ///< lock: it is ours now
@@ -38,14 +36,7 @@ struct Answer {
   bool is_alone = false;
   std::string nonce{};             ///< lock: of this hold; none with a folder leaf
   std::optional<Uid> neighbour{};  ///< unlock: the next of those who share it on
-};
-
-/// One entry of owner/, or of a proposal.
-struct Leaf {
-  Uid id;
-  std::optional<Record> record;
-  bool is_readable = true;  ///< no: there may be a record that we may not or cannot read
-  Mode mode = Mode::exclusive;
+  bool is_foreign = false;         ///< failed: this is a directory of the user's own, not a lock
 };
 
 /// What a leaf is made of. Readers and cleaners accept both.
@@ -77,13 +68,21 @@ enum class LeafKind {
 ///           dead id until a policy cleans that id; in unlock(), an empty owner/ stays, which the
 ///           next rename replaces. Before the look of a shared lock: a leaf that keeps writers out
 ///           until its id is cleaned. In a change: the old leaf or the new one, never none.
+/// Removal:  a leaf is removed below a handle on the owner folder in which it was just read, and
+///           only if it is the hold that is meant. A later exclusive hold is in another folder,
+///           which came by a rename, so a late unlink cannot reach it. A later shared hold of the
+///           same id may be in the same folder. Therefore whoever removes a shared leaf has a
+///           flock on the folder from the last read on, and a sharer that found no leaf of its id
+///           waits for a moment without such a flock: a later remover reads its nonce. On a
+///           network filesystem a remover on another host is not noticed that way.
+/// Foreign:  a file in owner/ that no locker made is never removed, and lock() fails on it.
 /// Owns:     nothing between calls; two FastLocks on one path are two contenders.
 /// Threads:  const calls from anywhere; others from one thread at a time.
 class FastLock {
  public:
-  FastLock(disk::Disk& disk, const disk::Path& lock, const Log& log = silent_log());
+  FastLock(disk::Disk& disk, const disk::SafePath& lock, const Log& log = silent_log());
 
-  const disk::Path& path() const { return at_.lock(); }
+  const disk::SafePath& path() const { return at_.lock(); }
   void set_leaf_kind(LeafKind kind) { leaf_kind_ = kind; }
 
   /// One attempt. Missing parents of the lock are made; `record` goes into the leaf with a fresh
@@ -101,9 +100,12 @@ class FastLock {
   /// Of an exclusive hold, or an upgrade that is not wanted any more: it is shared from now on.
   Answer downgrade(const Uid& id, Record record);
 
-  /// Gives up what `id` holds, then removes the folders that became empty. With a nonce: only if it
-  /// is that hold.
-  Answer unlock(const Uid& id, const std::string& nonce = {});
+  /// Gives up what the caller holds (see is_own), then removes the folders that became empty.
+  /// Without a record: what `id` holds.
+  Answer unlock(const Uid& id, const Record& caller = {});
+
+  /// Gives up one hold of `id`, and no other.
+  Answer unlock_hold(const Uid& id, const std::string& nonce);
 
   // Looking. A lock that is there but may not be looked into is told by std::system_error, or `ec`.
 
@@ -114,8 +116,11 @@ class FastLock {
   /// Those among them whose ids are `wanted`: the records of the others are not read.
   std::vector<Leaf> owner(const std::function<bool(const Uid&)>& wanted, std::error_code& ec) const;
 
-  /// What `id` holds, or the process of `record` under another text of its id.
-  std::optional<Leaf> leaf_of(const Uid& id, const Record& record, std::error_code& ec) const;
+  /// What the caller holds: see is_own.
+  std::optional<Leaf> leaf_of(const Uid& id, const Record& caller, std::error_code& ec) const;
+
+  /// If another process holds the lock under the id of the caller: what the caller should be told.
+  std::optional<std::string> twin_of(const Uid& id, const Record& caller) const;
 
   /// How `id` holds it, nothing if it does not. Of several holders none is exclusive.
   std::optional<Mode> mode(const Uid& id, std::error_code& ec) const;
@@ -126,15 +131,18 @@ class FastLock {
     return has_nonce(id, nonce).value_or(false);
   }
 
-  /// Held by `id`, and by nobody else. With a nonce: by that hold.
-  bool is_mine(const Uid& id, const std::string& nonce = {}) const;
+  /// Held by the caller (see is_own), and by nobody else.
+  bool is_mine(const Uid& id, const Record& caller = {}) const;
+
+  /// Held by that hold of `id`, and by no other.
+  bool is_held_alone(const Uid& id, const std::string& nonce) const;
 
   /// Holders and proposers, sorted, each once.
   std::vector<Uid> ids_in_use(std::error_code& ec) const;
   std::vector<Uid> ids_in_use() const;
 
   /// Wakes those who wait for a holder to go, or to become one that shares.
-  void watch(disk::Watch& watch) const { watch.on_departure(at_.owner()); }
+  void watch(disk::Watch& watch) const { watch.on_departure(at_.owner().whole()); }
 
   /// When each of them was last seen alive or asked about: for policies with dear checks.
   Marks marks() const { return {disk_, at_}; }
@@ -142,8 +150,8 @@ class FastLock {
   /// Removes all that these ids left: for ids known to be dead, or whose owner asked for it.
   void clean_stale_ids(std::span<const Uid> ids);
 
-  /// The same for holders that were found dead: a leaf that was put there since, under the same id,
-  /// stays. (A process with blanks in its name may get the id of a dead one.)
+  /// The same for holders that were found dead. A leaf that a later holder with the same id put
+  /// there since then stays. (A process with a blank in its name may get the id of a dead one.)
   void clean_stale(std::span<const Leaf> leaves);
 
   /// Those who have a folder in build/, with the records of their proposals. Some may hold the lock
@@ -164,23 +172,31 @@ class FastLock {
 
  private:
   struct Proposal;
+  struct Look;
   enum class Found { mine, same_id, nobody, unreadable };
 
   Answer attempt(const Uid& id, const Record& record, bool& again);
   Answer join(const Uid& id, const Record& record, bool& again);
   Answer look_around(const disk::Handle& owner, const Uid& id, const Record& record, bool& again);
   Answer back_out(const Uid& id, const Record& record, Answer answer);
+  Answer held_under(const Leaf& leaf, const Record& record) const;
+  Answer foreign(const Leaf& leaf) const;
+  std::optional<Answer> foreign_among(const disk::Handle& owner,
+                                      const std::vector<std::string>& names) const;
   std::optional<Leaf> read_back(const disk::Handle& owner, const Uid& id) const;
   Answer unreadable(const Uid& id) const;
   Answer not_locked_by(const Uid& id) const;
+  Answer not_mine(const Look& look, const Uid& id, const Record& caller) const;
+  Answer cannot_look(std::error_code ec) const;
+  Answer cannot_read(const Uid& id) const;
   void tidy();
   std::error_code open_owner(disk::Handle& owner);
   Answer change(const Uid& id, Record& record, Mode mode);
   std::error_code write_replacement(const disk::Handle& scratch, const Record& record, Mode mode);
   Answer move_replacement(const disk::Handle& scratch, const disk::Handle& owner, const Uid& id,
                           const Record& record, Mode mode);
-  std::optional<Answer> build(Proposal& proposal, const Record& record, bool& again);
-  std::optional<Answer> write_leaf(Proposal& proposal, const Record& record, bool& again);
+  std::optional<Answer> build(Proposal& proposal, bool& again);
+  std::optional<Answer> write_leaf(Proposal& proposal, bool& again);
   Answer settle(Proposal& proposal, std::error_code moved, bool& again);
   Answer withdraw(Proposal& proposal, Answer answer);
   Found find(Proposal& proposal) const;
@@ -188,19 +204,26 @@ class FastLock {
   void discard(const disk::Handle& build, const disk::Handle& scratch, const Uid& id);
   void purge(const disk::At& folder, const Uid* likely);
   std::error_code remove_leaf(const disk::Handle& dir, const std::string& name);
-  std::error_code release(const Uid& id, const std::string& nonce = {});
-  std::string mark_of(const disk::Handle& owner, const Uid& id) const;
+  std::error_code look(const std::function<bool(const Uid&)>& wanted, Look& look) const;
+  Answer give_up(Look& look, const Leaf& own);
+  std::error_code release(disk::Handle& owner, const Leaf& own);
+  std::error_code release(const Uid& id, const std::string& nonce);
+  std::optional<bool> is_fixed(const disk::Handle& owner, const Leaf& leaf);
+  bool is_still_there(disk::Handle& owner, const Leaf& own) const;
+  void remove_stale(const Uid& id, const Leaf* judged);
+  bool is_proposal(const disk::Handle& scratch, const Uid& id) const;
+  void remove_replacement(const disk::Handle& scratch);
   std::optional<bool> has_nonce(const Uid& id, const std::string& nonce) const;
   static Answer held(const Proposal& proposal);
   void clean_proposal(const disk::Handle& build, const Uid& id);
   bool is_older(const disk::At& at, std::chrono::system_clock::time_point limit) const;
-  std::optional<Leaf> read_leaf(const disk::At& at, const std::string& name) const;
   std::error_code list(const disk::At& at, std::vector<std::string>& names) const;
   std::error_code list_leaves(const disk::At& owner, std::vector<disk::Entry>& leaves) const;
-  bool look_into(const disk::Path& folder) const;
+  bool look_into(const disk::SafePath& folder) const;
   std::vector<std::string> must_list(const disk::At& at) const;
   std::vector<std::string> names_in(const disk::At& at) const;
   bool is_owner(const Uid& id) const;
+  bool is_only_name(const Uid& id) const;
   bool is_shared_by_all() const;
   std::string explain(std::error_code ec) const;
 

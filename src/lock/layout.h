@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <vector>
 
 #include "base/uid.h"
 #include "disk/disk.h"
@@ -20,23 +23,23 @@ namespace holdfast::lock {
 ///     LOCK/.queue/<number>.<m>.<id>  a place in line: 10 digits, m is r or w
 class Layout {
  public:
-  explicit Layout(const disk::Path& lock) : lock_(without_slashes(lock)) {}
+  explicit Layout(const disk::SafePath& lock) : lock_(without_slashes(lock)) {}
 
-  const disk::Path& lock() const { return lock_; }
-  disk::Path inside() const {
+  const disk::SafePath& lock() const { return lock_; }
+  disk::SafePath inside() const {
     return lock_ / ".";
   }  ///< the lock may be a link to a folder: looks through it
-  disk::Path owner() const { return lock_ / kOwner; }
-  disk::Path build() const { return lock_ / kBuild; }
-  disk::Path in_use() const { return lock_ / kInUse; }
-  disk::Path upgrade() const { return lock_ / kUpgrade; }
-  disk::Path queue() const { return lock_ / kQueue; }
+  disk::SafePath owner() const { return lock_ / kOwner; }
+  disk::SafePath build() const { return lock_ / kBuild; }
+  disk::SafePath in_use() const { return lock_ / kInUse; }
+  disk::SafePath upgrade() const { return lock_ / kUpgrade; }
+  disk::SafePath queue() const { return lock_ / kQueue; }
 
   // Whole paths, for messages: what is done there is done below a handle.
-  disk::Path leaf(const Uid& id) const { return owner() / id.str(); }
-  disk::Path scratch(const Uid& id) const { return build() / id.str(); }
-  disk::Path proposal(const Uid& id) const { return scratch(id) / kOwner; }
-  disk::Path proposed_leaf(const Uid& id) const { return proposal(id) / id.str(); }
+  disk::SafePath leaf(const Uid& id) const { return owner() / id.str(); }
+  disk::SafePath scratch(const Uid& id) const { return build() / id.str(); }
+  disk::SafePath proposal(const Uid& id) const { return scratch(id) / kOwner; }
+  disk::SafePath proposed_leaf(const Uid& id) const { return proposal(id) / id.str(); }
 
   // Below a handle on build/.
   static disk::At scratch(const disk::Handle& build, const Uid& id) { return {build, id.str()}; }
@@ -72,8 +75,28 @@ class Layout {
 
   /// A name that only stands in a lock directory.
   static bool is_part(const std::string& name) {
-    return name == kOwner || name == kBuild || name == kInUse || name == kUpgrade || name == kQueue;
+    return std::find(kParts.begin(), kParts.end(), name) != kParts.end();
   }
+
+  /// Every name that can stand below a lock directory because of `id`. Tests plant a link under
+  /// each of them.
+  static std::vector<std::string> every_name(const Uid& id) {
+    const std::string own = "/" + id.str();
+    const std::string scratch = kBuild + own;
+    const std::string gone = std::string(kBuild) + "/" + kGone + std::string(32, '0');
+    const std::string queue = std::string(kQueue) + "/";
+    std::vector<std::string> names(kParts.begin(), kParts.end());
+    names.insert(names.end(),
+                 {kOwner + own, scratch, scratch + "/" + kOwner, scratch + "/" + kOwner + own,
+                  scratch + "/" + kLeaf, gone, gone + own, kInUse + own, queue + kNew + id.str(),
+                  queue + "0000000001.w." + id.str()});
+    const std::size_t count = names.size();
+    for (std::size_t i = 0; i < count; ++i) {  // the right to upgrade is a lock itself
+      names.push_back(std::string(kUpgrade) + "/" + names[i]);
+    }
+    return names;
+  }
+
   static bool is_gone(const std::string& name) { return name.starts_with(kGone); }
   /// What an NFS client leaves in place of an unlinked open file.
   static bool is_silly(const std::string& name) { return name.starts_with(".nfs"); }
@@ -87,16 +110,18 @@ class Layout {
   static constexpr const char* kUpgrade = ".upgrade";
   static constexpr const char* kQueue = ".queue";
   static constexpr const char* kNew = "new.";
+  static constexpr std::array kParts{kOwner, kBuild, kInUse, kUpgrade, kQueue};
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
   /// end.
-  static disk::Path without_slashes(const disk::Path& path) {
+  static disk::SafePath without_slashes(const disk::SafePath& path) {
+    if (path.below() > 0) return path;  // the names of this program end without one
     std::string text = path.native();
     while (text.size() > 1 && text.back() == '/') text.pop_back();
     return text;
   }
 
-  disk::Path lock_;
+  disk::SafePath lock_;
 };
 
 /// The names in a directory whose entries are locks: a semaphore.
@@ -105,18 +130,18 @@ class Layout {
 ///     SEM/.<name>     no slot: what other tools keep beside them
 class SlotLayout {
  public:
-  explicit SlotLayout(const disk::Path& folder) : folder_(Layout(folder).lock()) {}
+  explicit SlotLayout(const disk::SafePath& folder) : folder_(Layout(folder).lock()) {}
 
-  const disk::Path& folder() const { return folder_; }
-  disk::Path inside() const { return Layout(folder_).inside(); }
-  disk::Path slot(const std::string& name) const { return folder_ / name; }
+  const disk::SafePath& folder() const { return folder_; }
+  disk::SafePath inside() const { return Layout(folder_).inside(); }
+  disk::SafePath slot(const std::string& name) const { return folder_ / name; }
 
   static bool is_slot(const std::string& name) {
     return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
   }
 
  private:
-  disk::Path folder_;
+  disk::SafePath folder_;
 };
 
 }  // namespace holdfast::lock

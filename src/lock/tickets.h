@@ -51,8 +51,8 @@ class Tickets {
 
   /// Who cannot tell says yes.
   bool is_there(const Ticket& ticket) const;
-  disk::Path folder() const { return at_.queue(); }
-  disk::Path path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
+  disk::SafePath folder() const { return at_.queue(); }
+  disk::SafePath path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
   std::optional<std::string> text(const Ticket& ticket, std::error_code& ec) const;
 
   /// When it was taken, or last asked about; by the clock of the filesystem.

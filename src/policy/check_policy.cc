@@ -20,8 +20,8 @@ Answer CheckPolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
   return answer;
 }
 
-Answer CheckPolicy::unlock(const Uid& id) {
-  Answer answer = lock_.unlock(id);
+Answer CheckPolicy::unlock(const Uid& id, const Record& caller) {
+  Answer answer = lock_.unlock(id, caller);
   if (answer.is_alone) return answer;
   const auto look_after_others = [&] {
     if (answer.neighbour) {  // one for each that goes is enough, however many share it
@@ -53,7 +53,7 @@ bool CheckPolicy::clean(std::chrono::seconds age) {
   return lock_.clean(clock_.wall(), age);
 }
 
-std::string who_holds(const disk::Path& lock, const Leaf& holder) {
+std::string who_holds(const disk::SafePath& lock, const Leaf& holder) {
   const std::string is_held_by = lock.native() + " is held by ";
   if (!holder.record) return is_held_by + holder.id.str() + ", who left no record";
   Record record = *holder.record;

@@ -30,7 +30,7 @@ class CheckPolicy final : public Policy {
 
   /// Gives it up, then cleans after the dead among those that are left, or one of them if they
   /// share it: before it returns if the checker is cheap, else in a detached child.
-  lock::Answer unlock(const Uid& id) override;
+  lock::Answer unlock(const Uid& id, const Record& caller = {}) override;
 
   /// The holders, after dead ones were cleaned.
   std::vector<lock::Leaf> owner();
@@ -49,6 +49,6 @@ class CheckPolicy final : public Policy {
 };
 
 /// For a refusal: "LOCK is held by pid 4242 (make) of anna on build7 since ...".
-std::string who_holds(const disk::Path& lock, const lock::Leaf& holder);
+std::string who_holds(const disk::SafePath& lock, const lock::Leaf& holder);
 
 }  // namespace holdfast::policy

@@ -39,7 +39,9 @@ Answer GracePolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
 Answer GracePolicy::lock_check(const Uid& id, const Record& record,
                                const identity::Checker& aloud) {
   Answer answer = lock_.lock(id, record);
-  if (answer.outcome == Outcome::contended || answer.outcome == Outcome::failed) {
+  const bool may_be_stale =
+      answer.outcome == Outcome::contended || answer.outcome == Outcome::failed;
+  if (may_be_stale && !answer.is_foreign) {
     std::error_code ec;  // told by the recovery
     for (const Leaf& leaf : lock_.owner(ec)) (void)marks_.renew(leaf.id);
     forget(Recovery(lock_, aloud, log_).clean_stale_owner());
@@ -49,6 +51,7 @@ Answer GracePolicy::lock_check(const Uid& id, const Record& record,
 }
 
 Answer GracePolicy::followed_up(const Uid& id, Answer answer) {
+  if (answer.is_foreign) return answer;
   if (answer.outcome != Outcome::held) {
     ponder(&id);
   } else if (!marks_.make(id) || !answer.is_alone) {
@@ -58,9 +61,9 @@ Answer GracePolicy::followed_up(const Uid& id, Answer answer) {
   return answer;
 }
 
-Answer GracePolicy::unlock(const Uid& id) {
+Answer GracePolicy::unlock(const Uid& id, const Record& caller) {
   marks_.remove(id);  // first, so that the lock directory can go with the holder
-  Answer answer = lock_.unlock(id);
+  Answer answer = lock_.unlock(id, caller);
   if (answer.is_alone) return answer;
   lock_.sweep(means_.clock.wall(), kAbandoned);
   clean_in_background(nullptr);
@@ -94,8 +97,17 @@ std::vector<Mark> GracePolicy::track() {
   std::vector<Uid> ids;
   std::vector<Mark> marks = marks_in_use(ids);
   std::erase_if(before, [&](const Uid& id) { return !contains(ids, id) || is_among(marks, id); });
-  for (const Uid& unmarked : before) marks_.make(unmarked);
+  for (const Uid& unmarked : before) {
+    if (!is_foreign(unmarked)) marks_.make(unmarked);
+  }
   return before.empty() ? marks : marks_in_use(ids);
+}
+
+/// A file of the user's own in owner/ gets no mark beside it.
+bool GracePolicy::is_foreign(const Uid& id) const {
+  std::error_code ec;  // what cannot be read counts as a holder
+  const auto leaves = lock_.owner([&](const Uid& held) { return held == id; }, ec);
+  return !leaves.empty() && leaves.front().is_foreign;
 }
 
 /// The marks of those who are there, `ids`. All other marks are removed: they were listed first, so

@@ -63,7 +63,7 @@ class GracePolicy final : public Policy {
   /// cleans the dead, and tries once more. (`aloud` is the checker whose output the caller sees.)
   lock::Answer lock_check(const Uid& id, const Record& record, const identity::Checker& aloud);
 
-  lock::Answer unlock(const Uid& id) override;
+  lock::Answer unlock(const Uid& id, const Record& caller = {}) override;
 
   void recover(const Uid& spared) override { ponder(&spared); }
   std::optional<identity::Verdict> staleness() const override { return recovery_.staleness(); }
@@ -77,6 +77,7 @@ class GracePolicy final : public Policy {
   void clean_in_background(const Uid* spared);
   bool has_grace() const { return grace_ > std::chrono::seconds::zero(); }
   std::vector<lock::Mark> track();
+  bool is_foreign(const Uid& id) const;
   std::vector<lock::Mark> marks_in_use(std::vector<Uid>& ids);
   std::vector<Uid> due_ids(const Uid* spared);
   std::vector<Uid> claim(const std::vector<Uid>& due);

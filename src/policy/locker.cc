@@ -31,16 +31,16 @@ Locker::Guard::~Guard() {
 
 bool Locker::Guard::unlock() {
   if (!held_ || held_->process != getpid()) return false;
-  const lock::Outcome outcome = held_->lock.unlock(held_->id, held_->nonce).outcome;
+  const lock::Outcome outcome = held_->lock.unlock_hold(held_->id, held_->nonce).outcome;
   if (outcome != lock::Outcome::failed) held_.reset();
   return outcome == lock::Outcome::released;
 }
 
 bool Locker::Guard::is_held() const {
-  return held_ && held_->process == getpid() && held_->lock.is_mine(held_->id, held_->nonce);
+  return held_ && held_->process == getpid() && held_->lock.is_held_alone(held_->id, held_->nonce);
 }
 
-Locker::Locker(disk::Path lock, disk::Disk& disk) : path_(std::move(lock)), disk_(disk) {}
+Locker::Locker(disk::SafePath lock, disk::Disk& disk) : path_(std::move(lock)), disk_(disk) {}
 
 struct Locker::Self {
   pid_t process;

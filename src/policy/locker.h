@@ -49,7 +49,7 @@ class Locker {
     std::unique_ptr<Held> held_;
   };
 
-  explicit Locker(disk::Path lock, disk::Disk& disk = disk::posix());
+  explicit Locker(disk::SafePath lock, disk::Disk& disk = disk::posix());
 
   /// One attempt. Nothing if it is held by another (`refusal().outcome` is contended), held by this
   /// process through another guard (already_mine), or cannot be had (failed).
@@ -60,7 +60,7 @@ class Locker {
 
  private:
   struct Self;
-  disk::Path path_;
+  disk::SafePath path_;
   disk::Disk& disk_;
   std::shared_ptr<const Self>
       self_;  ///< read once in each process: an id must not change while it holds

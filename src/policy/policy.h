@@ -21,8 +21,9 @@ class Policy {
   virtual lock::Answer lock(const Uid& id, const Record& record,
                             lock::Mode mode = lock::Mode::exclusive) = 0;
 
-  /// Gives it up, and sees to it that the dead among those who are left get cleaned.
-  virtual lock::Answer unlock(const Uid& id) = 0;
+  /// Gives up what the caller holds (see lock::is_own), and has the dead among the others cleaned.
+  /// Without a record: what `id` holds.
+  virtual lock::Answer unlock(const Uid& id, const Record& caller = {}) = 0;
 
   /// What lock() does about dead holders when it is refused, without an attempt.
   virtual void recover(const Uid& spared) = 0;

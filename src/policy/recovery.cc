@@ -102,6 +102,7 @@ std::vector<Verdict> Recovery::judge(std::span<const Leaf> leaves) const {
     if (verdicts[i].life == Life::dead && !leaves[i].is_readable && checker_.reads_records()) {
       verdicts[i] = {Life::unknown, "its record cannot be read"};
     }
+    if (leaves[i].is_foreign) verdicts[i] = {Life::unknown, "it was not made by a locker"};
   }
   return verdicts;
 }

@@ -108,4 +108,8 @@ std::error_code FaultDisk::read_link(const At& at, std::string& target) {
       "read_link", at.name, [&] { return real_.read_link(at, target); }, [&] { target.clear(); });
 }
 
+std::error_code FaultDisk::flock(const Handle& dir, Share share) {
+  return call("flock", "", [&] { return real_.flock(dir, share); });
+}
+
 }  // namespace holdfast::testing

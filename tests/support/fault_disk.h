@@ -60,6 +60,7 @@ class FaultDisk final : public disk::Disk {
   std::error_code list_kinds(const disk::At& at, std::vector<disk::Entry>& entries) override;
   std::error_code status(const disk::At& at, disk::Status& status) override;
   std::error_code read_link(const disk::At& at, std::string& target) override;
+  std::error_code flock(const disk::Handle& dir, Share share) override;
 
  private:
   enum class Fault { none, lost, failed };

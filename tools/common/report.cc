@@ -55,6 +55,11 @@ Exit report_unlock(cli::Call& call, const lock::Answer& answer) {
   return LockExit::contended;
 }
 
+void tell_of_twin(const cli::Call& call, const lock::FastLock& lock,
+                  const identity::Identity& self) {
+  if (const auto twin = lock.twin_of(self.uid, self.record)) call.log.warn("{}", *twin);
+}
+
 Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& verdict) {
   if (!verdict) return StaleExit::free;
   call.log.info("{}: {}", call.word(0), verdict->why);

@@ -24,6 +24,10 @@ void tell_what_next(const cli::Call& call);
 /// Of unlock().
 Exit report_unlock(cli::Call& call, const lock::Answer& answer);
 
+/// Of is_mine(), if another process holds the lock under the id of the caller.
+void tell_of_twin(const cli::Call& call, const lock::FastLock& lock,
+                  const identity::Identity& self);
+
 /// Of staleness(): what `is_stale` exits with.
 Exit report_staleness(cli::Call& call, const std::optional<identity::Verdict>& verdict);
 

@@ -84,7 +84,7 @@ class Scene {
                              to_line(holder.waiter.record);
     const auto tickets = in_line();
     const std::uint64_t last = tickets.empty() ? 0 : tickets.back().number;
-    bfs::create_directories(lock::Layout(path).queue());
+    bfs::create_directories(lock::Layout(path).queue().whole());
     for (int i = 1; i <= count; ++i) {
       const Ticket ticket{last + static_cast<std::uint64_t>(i), Mode::exclusive,
                           uid(numbered(word, i))};

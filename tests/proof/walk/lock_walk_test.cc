@@ -38,14 +38,15 @@ std::chrono::system_clock::time_point later() {
 const std::vector<Scene>& scenes() {
   static const std::vector<Scene> all = {
       {"lock of a free lock", [](FastLock&) {}, [](FastLock& lock) { return take(lock, kFirst); }},
-      {"lock below missing parents", [](FastLock& lock) { bfs::remove(lock.path().parent_path()); },
+      {"lock below missing parents",
+       [](FastLock& lock) { bfs::remove(lock.path().whole().parent_path()); },
        [](FastLock& lock) { return take(lock, kFirst); }},
       {"lock after an unlocker was killed",
-       [](FastLock& lock) { bfs::create_directories(lock.path() / "owner"); },
+       [](FastLock& lock) { bfs::create_directories((lock.path() / "owner").whole()); },
        [](FastLock& lock) { return take(lock, kFirst); }},
       {"lock that finds an old attempt of its own",
        [](FastLock& lock) {
-         bfs::create_directories(lock.path() / "build/first/owner");
+         bfs::create_directories((lock.path() / "build/first/owner").whole());
          write_file((lock.path() / "build/first/owner/first").native(), "");
        },
        [](FastLock& lock) { return take(lock, kFirst); }},
@@ -63,7 +64,7 @@ const std::vector<Scene>& scenes() {
       {"clean of a dead proposal and a gone one",
        [](FastLock& lock) {
          for (const char* name : {"build/dead/owner/dead", "build/.gone.1/dead"}) {
-           bfs::create_directories((lock.path() / name).parent_path());
+           bfs::create_directories((lock.path() / name).parent().whole());
            write_file((lock.path() / name).native(), "");
          }
        },

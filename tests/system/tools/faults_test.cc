@@ -325,7 +325,7 @@ TEST_CASE("a leaf that is a pipe keeps nobody waiting", "[e2e]") {
 
 TEST_CASE("a broken record makes no verdict worse", "[e2e]") {
   const std::string record =
-      GENERATE("", "x", "{", "{}", "{\"v\":2}", "null", "{\"v\":1,\"pid\":-1}",
+      GENERATE("", "{\"v\":", "{\"v\":1", "{\"v\":2}", "{\"v\":null}", "{\"v\":1,\"pid\":-1}",
                "{\"v\":1,\"pid\":999999999999999999999}", "{\"v\":1,\"host\":{}}");
   const Session at;
   Process holder(kSleeper);
@@ -338,6 +338,21 @@ TEST_CASE("a broken record makes no verdict worse", "[e2e]") {
   CHECK(at.run({"lock_local", "owner_pid", "L"}).out == holder.pid_text() + "\n");
   holder.kill_and_wait();
   CHECK(at.run({"lock_local", "lock", "L", rival.pid_text()}) == kSilentYes);
+}
+
+TEST_CASE("a leaf that does not begin like a record is never removed", "[e2e]") {
+  const std::string content = GENERATE("x", "{", "{}", "null", "[1]", " {\"v\":1}");
+  const Session at;
+  Process holder(kSleeper);
+  Process rival(kSleeper);
+  const std::string leaf = "L/owner/" + uid_of(holder.pid_text());
+  at.must("lock_local lock L " + holder.pid_text() + "; printf '%s' '" + content + "' > " + leaf);
+  CAPTURE(content);
+  const std::string reason = leaf + " was not made by a locker";
+  check_failed(at.run({"lock_local", "lock", "L", rival.pid_text()}), 2, reason);
+  holder.kill_and_wait();
+  check_failed(at.run({"lock_local", "lock", "L", rival.pid_text()}), 2, reason);
+  CHECK(read_file(at.path(leaf)) == content);
 }
 
 TEST_CASE("a record full of control characters cannot reach the terminal", "[e2e]") {
@@ -415,13 +430,24 @@ TEST_CASE("a planted symlink in the way of a proposal is told or removed", "[e2e
 TEST_CASE("clean removes anything named gone", "[e2e]") {
   const std::string plant =
       GENERATE("touch L/build/.gone.1", "ln -s ../../victim L/build/.gone.1",
-               "ln -s nowhere L/build/.gone.1", "mkdir -p L/build/.gone.1/{a,b}",
-               "mkdir L/build/.gone.1; ln -s ../../../victim L/build/.gone.1/a");
+               "ln -s nowhere L/build/.gone.1", "mkdir -p L/build/.gone.1/{a,b}");
   const Session at;
   at.must("mkdir -p victim/x L/build; " + plant);
   CAPTURE(plant);
   CHECK(at.run({"fast_lock", "clean", "L"}) == kSilentYes);
   CHECK(at.tree() == Tree{"victim/", "victim/x/"});
+}
+
+TEST_CASE("clean keeps what no locker put into a folder named gone", "[e2e]") {
+  const std::string plant =
+      GENERATE("ln -s ../../../victim L/build/.gone.1/a", "echo text > L/build/.gone.1/a",
+               "mkdir -p L/build/.gone.1/a/b");
+  const Session at;
+  at.must("mkdir -p victim/x L/build/.gone.1; " + plant);
+  const Tree before = at.tree();
+  CAPTURE(plant);
+  CHECK(at.run({"fast_lock", "clean", "L"}) == kSilentNo);
+  CHECK(at.tree() == before);
 }
 
 // ---- a disk that says no

@@ -628,7 +628,11 @@ TEST_CASE("a leaf of any size is met with a refusal", "[e2e]") {
   if (kIsSanitized) SKIP_TEST("a sanitizer needs more memory than that");
   const Session at;
   at.must("mkdir -p L/owner; truncate -s 3G L/owner/1:200:3");
-  const Result result = at.shell("ulimit -v 1500000; lock_local lock L $$");
-  CHECK(result.code == 1);
-  CHECK_THAT(result.err, Catch::Contains("its record cannot be read"));
+  const Result foreign = at.shell("ulimit -v 1500000; lock_local lock L $$");
+  CHECK(foreign.code == 2);
+  CHECK_THAT(foreign.err, Catch::Contains("L/owner/1:200:3 was not made by a locker"));
+  at.must("printf '{\"v\":1' > L/owner/1:200:3; truncate -s 3G L/owner/1:200:3");
+  const Result record = at.shell("ulimit -v 1500000; lock_local lock L $$");
+  CHECK(record.code == 1);
+  CHECK_THAT(record.err, Catch::Contains("its record cannot be read"));
 }

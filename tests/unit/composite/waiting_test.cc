@@ -90,7 +90,7 @@ class Crowd {
   std::string add_ticket(const identity::Identity& other) const {
     const lock::Tickets tickets(disk::posix(), lock::Layout(path));
     const std::string name = tickets.path({1, Mode::exclusive, other.uid}).native();
-    boost::filesystem::create_directories(lock::Layout(path).queue());
+    boost::filesystem::create_directories(lock::Layout(path).queue().whole());
     write_file(name, to_line(other.record) + first_.waiter.uid.str() + "\n" +
                          to_line(first_.waiter.record));
     return name;
@@ -163,7 +163,7 @@ TEST_CASE("a ticket whose rename was not done is none, whatever a look at it say
   CHECK_FALSE(tickets.take(uid("self"), Mode::exclusive, "", ec));
   CHECK(disk.was_hit());
   CHECK(ec == std::errc::io_error);
-  CHECK_FALSE(boost::filesystem::exists(lock::Layout(crowd.path).queue()));
+  CHECK_FALSE(boost::filesystem::exists(lock::Layout(crowd.path).queue().whole()));
 }
 
 TEST_CASE("the ticket of a dead one that cannot be read is judged by its name",

@@ -336,11 +336,11 @@ TEST_CASE("an unlock of one hold leaves another hold of the same id alone", "[lo
   TempDir dir;
   FastLock lock(disk::posix(), dir / "lock");
   const auto first = lock.lock(uid("a"), some_record());
-  REQUIRE(lock.unlock(uid("a"), first.nonce).outcome == Outcome::released);
+  REQUIRE(lock.unlock_hold(uid("a"), first.nonce).outcome == Outcome::released);
   const auto second = lock.lock(uid("a"), some_record());
-  CHECK(lock.unlock(uid("a"), first.nonce).outcome == Outcome::not_mine);
-  CHECK_FALSE(lock.is_mine(uid("a"), first.nonce));
-  CHECK(lock.is_mine(uid("a"), second.nonce));
+  CHECK(lock.unlock_hold(uid("a"), first.nonce).outcome == Outcome::not_mine);
+  CHECK_FALSE(lock.is_held_alone(uid("a"), first.nonce));
+  CHECK(lock.is_held_alone(uid("a"), second.nonce));
 }
 
 namespace {
@@ -390,6 +390,9 @@ class OldView final : public disk::Disk {
   }
   std::error_code read_link(const disk::At& at, std::string& t) override {
     return real_.read_link(at, t);
+  }
+  std::error_code flock(const disk::Handle& d, Share share) override {
+    return real_.flock(d, share);
   }
 
  private:

@@ -121,7 +121,7 @@ TEST_CASE("an upgrade is granted to one who is alone", "[lock][upgrade]") {
   const std::string nonce = b.lock.owner().front().record->nonce;
   CHECK(b.upgrade(kA) == Outcome::held);
   CHECK(b.lock.mode(kA) == Mode::exclusive);
-  CHECK(b.lock.is_mine(kA, nonce));
+  CHECK(b.lock.is_held_alone(kA, nonce));
   CHECK(b.share(kB) == Outcome::contended);
   CHECK(tree(b.path) == std::vector<std::string>{"owner/", "owner/a"});
 }
@@ -238,7 +238,7 @@ TEST_CASE("adversarial 6: a cleaner that comes late does not disturb who came si
     CHECK(w.take(kC) == Outcome::contended);
     CHECK(w.share(kC) == (next_one == Mode::shared ? Outcome::held : Outcome::contended));
     w.lock.unlock(kC);
-    CHECK(w.lock.unlock(kB, nonce).outcome == Outcome::released);
+    CHECK(w.lock.unlock_hold(kB, nonce).outcome == Outcome::released);
     CHECK_FALSE(bfs::exists(w.path));
   }
 }
