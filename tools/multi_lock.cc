@@ -1,11 +1,10 @@
 #include "composite/multi_lock.h"
 
-#include <unistd.h>
-
 #include "common/party.h"
 #include "common/report.h"
 #include "disk/disk.h"
 #include "disk/watch.h"
+#include "identity/caller.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -29,11 +28,32 @@ std::vector<Want> wants_of(const cli::Call& call) {
   return wants;
 }
 
-/// --id, or else the process that called us.
-std::optional<composite::Holder> holder_of(const cli::Call& call, Given given) {
-  return make_holder(call, call.options.id.empty() ? std::to_string(getppid()) : call.options.id,
-                     given, !call.options.nowait);
-}
+/// Who is to hold the locks: --id, or else the script that called.
+class Party {
+ public:
+  Party(const cli::Call& call, Given given)
+      : caller_(find_caller(call)),
+        holder_(make_holder(call, caller_ ? std::to_string(caller_->pid()) : call.options.id, given,
+                            !call.options.nowait)) {}
+
+  /// Nothing if there is no such process.
+  const composite::Holder* holder() const { return holder_ && !has_left() ? &*holder_ : nullptr; }
+
+  /// The script has ended. Its pid may belong to another process by now.
+  bool has_left() const { return caller_ && !caller_->is_still_there(); }
+
+ private:
+  static std::optional<identity::Caller> find_caller(const cli::Call& call) {
+    if (!call.options.id.empty()) return std::nullopt;
+    std::string why;
+    const auto caller = identity::Caller::find(disk::posix(), why);
+    if (!caller) throw cli::UsageError(why);
+    return caller;
+  }
+
+  std::optional<identity::Caller> caller_;
+  std::optional<composite::Holder> holder_;
+};
 
 /// Without --wait as long as it takes.
 composite::Patience patience_of_all(const cli::Call& call, const Interrupts& interrupts) {
@@ -47,7 +67,8 @@ Exit acquire(cli::Call& call) {
     throw cli::UsageError("--nowait does not go with --wait");
   }
   const auto wants = wants_of(call);
-  const auto holder = holder_of(call, Given::pid);
+  const Party party(call, Given::pid);
+  const composite::Holder* const holder = party.holder();
   if (!holder) return LineExit::no_such_process;
   const Interrupts interrupts;
   MultiLock locks(wants, *holder);
@@ -55,6 +76,11 @@ Exit acquire(cli::Call& call) {
   if (locks.was_stopped() || (!call.options.nowait && interrupts.came())) {
     if (answer.outcome == Outcome::held) (void)locks.release();
     interrupts.die();
+  }
+  if (answer.outcome == Outcome::held && party.has_left()) {
+    (void)locks.release();
+    call.log.error("the calling process has ended, so the locks were released");
+    return LineExit::no_such_process;
   }
   if (answer.outcome == Outcome::contended) {
     call.log.warn("{} is refused, and nothing was taken", locks.at().native());
@@ -66,7 +92,8 @@ Exit acquire(cli::Call& call) {
 
 Exit release(cli::Call& call) {
   const auto wants = wants_of(call);
-  const auto holder = holder_of(call, Given::pid_or_uid);
+  const Party party(call, Given::pid_or_uid);
+  const composite::Holder* const holder = party.holder();
   if (!holder) return LineExit::no_such_process;
   return report_release(call, MultiLock(wants, *holder).release());
 }

@@ -1,6 +1,8 @@
 /// multi_lock as a shell user meets it.
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "session.h"
 
@@ -46,6 +48,47 @@ TEST_CASE("without an id the locks are of the process that calls", "[e2e][multi]
   const std::string uid = told.out.substr(0, told.out.find('\n'));
   CHECK(told.out == uid + "\nX " + uid + " a\n0\n");
   CHECK(at.tree().empty());
+}
+
+TEST_CASE("only a script can call for itself, not what runs a command and ends", "[e2e][multi]") {
+  const Session at;
+  for (const std::string runner :
+       {"timeout 10", "setsid -w", "env -u X timeout 9", "find /dev/null -exec"}) {
+    const std::string end = runner.starts_with("find") ? " ';'" : "";
+    const Result refused =
+        at.shell(runner + " " + tool("multi_lock") + " acquire a b" + end + "; echo $?");
+    CAPTURE(runner, refused);
+    CHECK_THAT(refused.err, Catch::Contains("--id PID"));
+    if (end.empty()) CHECK(refused.out == "10\n");
+    CHECK(at.tree().empty());
+  }
+  for (const std::string script :
+       {"env multi_lock --nowait acquire a", "nice multi_lock --nowait acquire a",
+        "perl -e 'exit system(qw(multi_lock --nowait acquire a)) >> 8'",
+        "python3 -c 'import subprocess as s; raise SystemExit(s.call([\"multi_lock\", "
+        "\"--nowait\", \"acquire\", \"a\"]))'"}) {
+    const Result granted = at.shell(script + "; echo $?");
+    CAPTURE(script, granted);
+    CHECK(granted.out == "0\n");
+    at.must("rm -r a");
+  }
+}
+
+TEST_CASE("a script killed while multi_lock starts leaves no lock to init", "[e2e][multi]") {
+  const Session at;
+  Process rival(kSleeper);
+  for (int i = 0; i < 60; ++i) {
+    Process script(
+        {"/bin/bash", "-c",
+         "cd '" + at.path("") + "' && '" + tool("multi_lock") + "' acquire a b; sleep 1000"});
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 150));  // another moment each time
+    script.kill_and_wait();
+    // a lock of the dead script goes to the rival, one of init would not
+    CHECK(eventually([&] {
+      return at.run(on_behalf(rival, {"--wait", "5", "acquire", "a", "b"})).code == 0;
+    }));
+    CHECK(at.run(on_behalf(rival, {"release", "a", "b"})).code == 0);
+  }
 }
 
 TEST_CASE("a lock that is named twice is taken once, alone if one says so", "[e2e][multi]") {
