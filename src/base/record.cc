@@ -115,6 +115,7 @@ std::string to_line(const Record& r) {
   put(out, "pid", r.pid);
   put(out, "start", r.start);
   put(out, "nonce", r.nonce);
+  if (r.uid) out += ",\"uid\":" + std::to_string(*r.uid);
   put(out, "user", r.user);
   put(out, "cmd", r.cmd);
   put(out, "since", r.since);
@@ -147,6 +148,7 @@ std::optional<Record> parse_record(std::string_view text) {
       if (*key == "v") versioned = *value == kVersion;
       if (*key == "pid") r.pid = *value;
       if (*key == "start") r.start = *value;
+      if (*key == "uid") r.uid = *value;
     }
   } while (in.take(','));
   if (!in.take('}') || !in.at_end() || !versioned) return std::nullopt;
@@ -182,7 +184,12 @@ std::string describe(const Record& r) {
   };
   if (r.pid != 0) add("pid ", std::to_string(r.pid));
   if (!r.cmd.empty()) add("(", r.cmd + ")");
-  add("of ", r.user);
+  const std::string number = r.uid ? "uid " + std::to_string(*r.uid) : "";
+  if (r.user.empty()) {
+    add("of ", number);
+  } else {
+    add("of ", number.empty() ? r.user : r.user + " (" + number + ")");
+  }
   add("on ", r.host);
   add("since ", r.since);
   return text.empty() ? "someone who left no record" : text;

@@ -21,7 +21,8 @@ struct Record {
   std::uint64_t pid = 0;    ///< 0: the id does not stand for a known process
   std::uint64_t start = 0;  ///< true start time in clock ticks since boot
   std::string nonce;
-  std::string user;
+  std::optional<std::uint64_t> uid;  ///< number of the user, as the kernel knows it
+  std::string user;                  ///< what $LOGNAME said: a remark, anybody can set it
   std::string cmd;
   std::string since;  ///< UTC, ISO 8601 to the second
 
@@ -37,7 +38,7 @@ std::optional<Record> parse_record(std::string_view text);
 
 std::string to_since(std::chrono::system_clock::time_point when);
 
-/// For a refusal: "pid 4242 (make) of anna on build7 since 2026-11-16T01:40:34Z".
+/// For a refusal: "pid 4242 (make) of anna (uid 1000) on build7 since 2026-11-16T01:40:34Z".
 /// Names only what the record knows; "someone who left no record" for an empty one.
 std::string describe(const Record& record);
 

@@ -39,7 +39,7 @@ Verdict judge_fields(const TextId& id, const Place& place, const Sight& sight) {
   const std::string true_start = std::to_string(process.start);
   const bool same_start = id.start == true_start || id.start == process.word;
   const std::uint64_t step = distance(*place.btime, id.btime);
-  if (same_start && step <= kBootTimeTolerance) {
+  if (same_start && is_same_boot_time(*place.btime, id.btime)) {
     return {Life::alive, "running", false, id.start == true_start};
   }
   if (same_start && step < kNoClockErrs) {
@@ -64,6 +64,10 @@ Verdict judge_fields(const TextId& id, const Place& place, const Sight& sight) {
 }
 
 }  // namespace
+
+bool is_same_boot_time(std::uint64_t a, std::uint64_t b) {
+  return distance(a, b) <= kBootTimeTolerance;
+}
 
 bool is_telling_host_name(std::string_view host) {
   return !host.empty() && host != "(none)" && host != "localhost" &&

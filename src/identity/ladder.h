@@ -72,6 +72,9 @@ struct TextId {
                                      std::string_view btime);
 };
 
+/// Whether two readings can be of one boot: the kernel rounds, and NTP slews the clock.
+bool is_same_boot_time(std::uint64_t a, std::uint64_t b);
+
 /// First row that fits:
 ///
 ///   record of that boot, pid namespace and node    another start time or no such pid: dead;

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/text.h"
@@ -35,13 +38,26 @@ std::string host_name() {
   return name.nodename;
 }
 
-/// As the login says it: a look-up in a directory service has no place on the way to a lock.
-std::string user_name() {
+/// A look-up in a directory service has no place on the way to a lock, so the record has the number
+/// of the user and what the environment says beside it.
+void put_user(Record& record) {
+  constexpr std::size_t kLongestName = 64;
+  record.uid = getauxval(AT_EUID);
   for (const char* variable : {"LOGNAME", "USER"}) {
     const char* name = std::getenv(variable);
-    if (name && *name) return name;
+    if (!name || !*name) continue;
+    record.user.assign(name, strnlen(name, kLongestName));
+    return;
   }
-  return std::to_string(getauxval(AT_EUID));
+}
+
+/// Whether the kernel refused to look, which is not the same as "there is none".
+bool is_no_look(std::error_code ec) {
+  return ec && ec != std::errc::no_such_file_or_directory && ec != std::errc::no_such_process;
+}
+
+[[noreturn]] void cannot_read(const Path& file, std::error_code ec) {
+  throw std::system_error(ec, "cannot read " + file.native());
 }
 
 /// FQDN:PID:START:BTIME, and what other helpers make with a place in front: not ours to call
@@ -84,6 +100,8 @@ std::optional<Identity> LocalId::identify(const std::string& text, std::string& 
   if (!to_pid(text)) return no("'" + text + "' is not a pid");
   const auto files =
       disk::read_files(disk_, {proc_ / text / "stat", proc_ / "stat", proc_ / kBootId});
+  if (is_no_look(files[0].error)) cannot_read(proc_ / text / "stat", files[0].error);
+  if (files[1].error) cannot_read(proc_ / "stat", files[1].error);
   const auto process = ProcStat::parse(files[0].text);
   if (!process || process->is_dead()) return no("process " + text + " is not running");
   const auto btime = parse_boot_time(files[1].text);
@@ -101,7 +119,7 @@ std::optional<Identity> LocalId::identify(const std::string& text, std::string& 
     return no(proc_.native() + " shows the processes of another pid namespace");
   record.pid = *to_pid(text);
   record.start = process->start;
-  record.user = user_name();
+  put_user(record);
   record.cmd = process->name;
   record.since = to_since(clock_.wall());
   return Identity{Uid::found(text + ":" + process->word + ":" + std::to_string(*btime)),
@@ -114,7 +132,7 @@ Record LocalId::record_of_caller() const {
   record.boot = without_newline(disk::read_files(disk_, {proc_ / kBootId})[0].text);
   (void)disk_.read_link(proc_ / "self/ns/pid", record.pidns);
   (void)disk_.read_link(proc_ / "self/ns/time", record.timens);
-  record.user = user_name();
+  put_user(record);
   record.since = to_since(clock_.wall());
   return record;
 }
@@ -156,8 +174,8 @@ Verdict LocalId::check_by_record(const Record& record, const TextId& id, bool is
   if (!is_local && !here.boot.empty() && record.boot != here.boot) {
     return {Life::unknown, "it was locked on " + record.host + ", in another boot"};
   }
-  if (record.boot == here.boot && record.pidns != here.pidns && is_found_elsewhere(record)) {
-    return {Life::alive, "running in another pid namespace", true};
+  if (!here.boot.empty() && record.boot == here.boot && record.pidns != here.pidns) {
+    return check_elsewhere(record, id.btime, here);
   }
   return judge_by_record(record, id.btime, here, look(record.pid));
 }
@@ -210,22 +228,76 @@ bool LocalId::is_our_procfs(const std::string& pidns) const {
   return namespace_pids(disk::read_files(disk_, {proc_ / "self/status"})[0].text).size() == 1;
 }
 
-/// From an outer pid namespace the processes of an inner one can be seen, under other numbers.
-bool LocalId::is_found_elsewhere(const Record& record) const {
-  std::vector<std::string> names;
-  if (disk_.list(proc_, names)) return false;
-  for (const std::string& name : names) {
-    std::string pidns;
-    if (!to_pid(name) || disk_.read_link(proc_ / name / "ns/pid", pidns) || pidns != record.pidns)
-      continue;
-    const auto files = disk::read_files(disk_, {proc_ / name / "status", proc_ / name / "stat"});
-    const auto process = ProcStat::parse(files[1].text);
-    const auto pids = namespace_pids(files[0].text);
-    if (!process || process->is_dead()) continue;
-    if (!pids.empty() && to_number(pids.back()) == record.pid && process->start == record.start)
-      return true;
+/// Of a process of another pid namespace of this boot. From the first namespace, which contains all
+/// others, a caller from whom no process is hidden can prove that it has ended. The boot times must
+/// agree as well: machines that were resumed from one image share a boot id, but their clocks were
+/// set when they were resumed.
+Verdict LocalId::check_elsewhere(const Record& record, std::uint64_t btime,
+                                 const Place& here) const {
+  constexpr int kLooks = 2;  // a process that execs just now may be missed once
+  const bool sees_all = here.pidns == kFirstPidNamespace && here.btime &&
+                        is_same_boot_time(*here.btime, btime) && sees_every_process();
+  for (int looks = 0; looks < kLooks; ++looks) {
+    switch (find_elsewhere(record)) {
+      case Search::found:
+        return {Life::alive, "running in another pid namespace", true};
+      case Search::not_found:
+        break;
+      case Search::cannot_tell:
+        return {Life::unknown, "it runs in another pid namespace"};
+    }
   }
-  return false;
+  if (sees_all) return {Life::dead, "no process of this host is in its place in its pid namespace"};
+  return {Life::unknown,
+          "it was locked in another pid namespace, in a container perhaps, and only root outside "
+          "of all containers can see whether it has ended"};
+}
+
+/// With CAP_SYS_PTRACE in the first user namespace, procfs hides no process. A procfs that was
+/// mounted to hide some is not trusted even then.
+bool LocalId::sees_every_process() const {
+  constexpr std::uint64_t kMayTrace = std::uint64_t{1} << 19;  // CAP_SYS_PTRACE
+  constexpr std::string_view kFirstUserNamespace = "user:[4026531837]";
+  std::string users;
+  if (disk_.read_link(proc_ / "self/ns/user", users) || users != kFirstUserNamespace) return false;
+  const auto files = disk::read_files(disk_, {proc_ / "self/status", proc_ / "self/mountinfo"});
+  const auto words = split(line_after(files[0].text, "CapEff:").value_or(""), " \t", true);
+  std::uint64_t rights = 0;
+  if (words.empty()) return false;
+  std::from_chars(words[0].data(), words[0].data() + words[0].size(), rights, 16);
+  return (rights & kMayTrace) != 0 && !files[1].error &&
+         files[1].text.find("hidepid=") == std::string::npos;
+}
+
+/// The processes of an inner pid namespace can be seen from an outer one, under other numbers.
+LocalId::Search LocalId::find_elsewhere(const Record& record) const {
+  std::vector<std::string> names;
+  if (disk_.list(proc_, names)) return Search::cannot_tell;
+  std::string timens;
+  (void)disk_.read_link(proc_ / "self/ns/time", timens);
+  Search result = Search::not_found;
+  for (const std::string& name : names) {
+    if (!to_pid(name)) continue;
+    std::string pidns;
+    const std::error_code linked = disk_.read_link(proc_ / name / "ns/pid", pidns);
+    if (!linked && pidns != record.pidns) continue;
+    const auto files = disk::read_files(disk_, {proc_ / name / "status", proc_ / name / "stat"});
+    if (files[1].error && !is_no_look(files[1].error)) continue;  // it ended while we looked
+    const auto process = ProcStat::parse(files[1].text);
+    if (process && process->is_dead()) continue;
+    const auto pids = namespace_pids(files[0].text);
+    if (!process || pids.empty() || process->is_in_transit()) {
+      result = Search::cannot_tell;
+      continue;
+    }
+    // one number: it is in the namespace of this procfs, which is not the one of the record
+    if (pids.size() == 1 || to_number(pids.back()) != record.pid) continue;
+    const bool is_same_start = process->start == record.start;
+    if (is_same_start && !linked) return Search::found;
+    // either its namespace cannot be read, or their start times do not compare
+    if (is_same_start || record.timens != timens) result = Search::cannot_tell;
+  }
+  return result;
 }
 
 KillExit LocalId::kill(const Uid& uid, const std::optional<Record>& record, int signal,

@@ -24,9 +24,11 @@ bool ends_processes(int signal);
 /// stale. The true start time is in the record.
 ///
 /// A verdict comes from the ladder in ladder.h. Beyond it, a process of an inner pid namespace that
-/// is found from here is alive, an id of another kind (four fields or more) is unknown unless its
-/// record is of this boot, and what is no uid at all is unknown if it has a record without a pid:
-/// somebody locked with an id of his own. Without one it is dead, as the shell has it.
+/// is found from here is alive. One that is not found is dead if the caller is in the first pid
+/// namespace, is root there, and could look at every process; else it is unknown. An
+/// id of another kind (four fields or more) is unknown unless its record is of this boot, and what
+/// is no uid at all is unknown if it has a record without a pid: somebody locked with an id of his
+/// own. Without one it is dead, as the shell has it.
 ///
 /// A pid that exists but hides from us is alive. A zombie without a living thread is dead. Without
 /// a procfs of our own pid namespace all are unknown.
@@ -35,6 +37,7 @@ class LocalId final : public Checker {
   explicit LocalId(disk::Disk& disk, disk::Path proc = "/proc", const Clock& clock = real_clock());
 
   /// Of a running process, or nothing with the reason in `why`. `pid` is what a user typed.
+  /// Throws std::system_error if procfs cannot be read: that tells nothing about the process.
   std::optional<Identity> identify(const std::string& pid, std::string& why) const;
 
   /// A record for an id that stands for no process we know: who locks, from where, since when.
@@ -67,7 +70,10 @@ class LocalId final : public Checker {
   bool is_our_procfs(const std::string& pidns) const;
   Verdict check_by_record(const Record& record, const TextId& id, bool is_local,
                           const Place& here) const;
-  bool is_found_elsewhere(const Record& record) const;
+  enum class Search { found, not_found, cannot_tell };
+  Verdict check_elsewhere(const Record& record, std::uint64_t btime, const Place& here) const;
+  bool sees_every_process() const;
+  Search find_elsewhere(const Record& record) const;
 
   disk::Disk& disk_;
   disk::Path proc_;

@@ -2,8 +2,6 @@
 
 #include <pwd.h>
 
-#include <cstdlib>
-
 #include "policy/detach.h"
 
 namespace holdfast::policy {
@@ -16,8 +14,9 @@ Answer CheckPolicy::lock(const Uid& id, const Record& record, lock::Mode mode) {
   Answer answer = lock_.lock(id, record, mode);
   const bool is_held =
       answer.outcome == Outcome::contended || answer.outcome == Outcome::already_mine;
-  if (is_held && !recovery_.clean_stale_owner().empty()) answer = lock_.lock(id, record, mode);
-  return answer;
+  if (!is_held) return answer;
+  if (!recovery_.clean_stale_owner().empty()) answer = lock_.lock(id, record, mode);
+  return recovery_.explained(std::move(answer));
 }
 
 Answer CheckPolicy::unlock(const Uid& id, const Record& caller) {
@@ -57,10 +56,13 @@ std::string who_holds(const disk::SafePath& lock, const Leaf& holder) {
   const std::string is_held_by = lock.native() + " is held by ";
   if (!holder.record) return is_held_by + holder.id.str() + ", who left no record";
   Record record = *holder.record;
-  // a login without a name was recorded by its number; here there is time to look it up
-  if (!record.user.empty() && record.user.find_first_not_of("0123456789") == std::string::npos) {
-    const auto number = static_cast<uid_t>(std::strtoul(record.user.c_str(), nullptr, 10));
-    if (const passwd* user = getpwuid(number)) record.user = user->pw_name;
+  // here, unlike on the way to a lock, there is time to ask a directory service
+  const passwd* user = record.uid ? getpwuid(static_cast<uid_t>(*record.uid)) : nullptr;
+  if (user) {
+    const std::string name = user->pw_name;
+    const bool is_called_otherwise = !record.user.empty() && record.user != name;
+    record.user = is_called_otherwise ? name + " (LOGNAME " + record.user + ")" : name;
+    record.uid.reset();
   }
   return is_held_by + (record.names_process() ? "" : holder.id.str() + " ") + describe(record);
 }

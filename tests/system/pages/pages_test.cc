@@ -304,6 +304,7 @@ TEST_CASE("each field of a record is in the page of the layout and no other", "[
                     .pid = 1,
                     .start = 1,
                     .nonce = "n",
+                    .uid = 0,
                     .user = "u",
                     .cmd = "c",
                     .since = "s"};
@@ -312,7 +313,7 @@ TEST_CASE("each field of a record is in the page of the layout and no other", "[
   std::set<std::string> fields;
   for (std::sregex_iterator it(line.begin(), line.end(), kKey), end; it != end; ++it)
     fields.insert((*it)[1]);
-  REQUIRE(fields.size() == 11);
+  REQUIRE(fields.size() == 12);
   CHECK(first_words(Page("holdfast-layout.5").tags("DESCRIPTION", "Record")) == fields);
 }
 

@@ -460,5 +460,5 @@ TEST_CASE("a refusal of check_lock at info level names the holder", "[e2e]") {
   CHECK(refused.code == 1);
   CHECK_THAT(refused.err, Contains("\nL is held by "));
   CHECK_THAT(refused.err, Contains("the-holder"));
-  CHECK_THAT(refused.err, Contains("of anna on ") && Contains(" since "));
+  CHECK_THAT(refused.err, Contains("(LOGNAME anna) on ") && Contains(" since "));
 }

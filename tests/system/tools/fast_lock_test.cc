@@ -487,7 +487,7 @@ TEST_CASE("a refusal at info level says who holds it since when and where", "[e2
   CHECK(refused.code == 1);
   CHECK_THAT(refused.err, Matches("L failed to lock for b\nL is held by [^\n]*\n"));
   CHECK_THAT(refused.err, Contains("the-holder"));
-  CHECK_THAT(refused.err, Contains("of anna on "));
+  CHECK_THAT(refused.err, Contains("(LOGNAME anna) on "));
   CHECK_THAT(refused.err,
              Matches("[^]* since \\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d:\\d\\d[^\n]*\n"));
 }

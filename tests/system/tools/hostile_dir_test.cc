@@ -26,7 +26,7 @@ struct Scene : Session {
     uid.pop_back();  // its newline
   }
 
-  /// A leaf of a living process of another pid namespace that has the id of ours.
+  /// A leaf of a process in a container of another host that has the id of ours.
   void plant_twin(const std::string& lock) const {
     const Result made = testing::run({"lock_local", "lock", path(lock), pid});
     REQUIRE(made.code == 0);
@@ -34,7 +34,9 @@ struct Scene : Session {
     std::string record = read_file(leaf);
     const std::size_t pidns = record.find("pid:[");
     REQUIRE(pidns != std::string::npos);
-    write_file(leaf, record.replace(pidns, 6, "pid:[9"));
+    record.replace(pidns, 6, "pid:[9");
+    const std::size_t boot = record.find("\"boot\":\"") + 8;
+    write_file(leaf, record.replace(boot, 8, "00000000"));
   }
 };
 

@@ -349,12 +349,13 @@ TEST_CASE("a refusal at info level names the holding process in full", "[e2e]") 
   Process rival(kSleeper);
   const Result refused = at.run({"lock_local", "--info", "lock", "L", rival.pid_text()});
   const std::string host = run({"uname", "-n"}).out;
+  const std::string user = at.shell("printf %s \"$(id -un)\"").out;
   CHECK(refused.code == 1);
   CHECK(refused.out.empty());
   CHECK_THAT(refused.err, StartsWith("L failed to lock for " + uid_of(rival.pid_text()) + "\n"));
-  CHECK_THAT(refused.err, Contains("\nL is held by pid " + holder.pid_text() +
-                                   " (/bin/sleep 1000.5) of anna on " +
-                                   host.substr(0, host.size() - 1) + " since "));
+  CHECK_THAT(refused.err,
+             Contains("\nL is held by pid " + holder.pid_text() + " (/bin/sleep 1000.5) of " +
+                      user + " (LOGNAME anna) on " + host.substr(0, host.size() - 1) + " since "));
   CHECK_THAT(refused.err,
              Matches("[^]* since \\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d:\\d\\d[^\n]*\n"));
 }

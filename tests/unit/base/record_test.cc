@@ -15,6 +15,7 @@ Record full() {
   r.pid = 4242;
   r.start = 5120;
   r.nonce = "00ff";
+  r.uid = 0;
   r.user = "anna";
   r.cmd = "make";
   r.since = "2026-11-16T02:10:59Z";
@@ -35,6 +36,7 @@ TEST_CASE("a record reads back as it was written", "[base]") {
   CHECK(back->cmd == cmd);
   CHECK(back->pid == 4242);
   CHECK(back->start == 5120);
+  CHECK(back->uid == 0U);
   CHECK(to_line(*back) == line);
 }
 
@@ -89,7 +91,7 @@ TEST_CASE("a moment is written in UTC to the second", "[base]") {
 }
 
 TEST_CASE("a description names what is known", "[base]") {
-  CHECK(describe(full()) == "pid 4242 (make) of anna on build7 since 2026-11-16T02:10:59Z");
+  CHECK(describe(full()) == "pid 4242 (make) of anna (uid 0) on build7 since 2026-11-16T02:10:59Z");
   Record r;
   r.host = "build7";
   CHECK(describe(r) == "on build7");

@@ -81,14 +81,62 @@ TEST_CASE("a rival outside sees a holder in an inner pid namespace while it live
   CHECK(scene.lock_local({"owner", scene.lock()}).out == id + "\n");
   CHECK(scene.lock_local({"--older-than", "0", "clean", scene.lock()}).code == 1);
   CHECK(scene.owners() == Words{id});
+}
 
+TEST_CASE("root outside of all containers recovers the lock of a killed container",
+          "[identity][H11]") {
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
+  const Scene scene;
+  const auto inner = scene.start(kHold, kNewPidNamespace);
+  REQUIRE(scene.said("code") == "0");
+  const std::string id = scene.said("id");
   inner->kill_and_wait();
-  // Gone, or only out of sight: nobody out here can tell.
   REQUIRE(eventually([&] { return scene.lock_local({"is_stale", scene.lock()}).code != 1; }));
-  const Result refused = scene.lock_local({"lock", scene.lock(), own_pid()});
+  CHECK(scene.lock_local({"is_stale", scene.lock()}).code == 0);
+  CHECK(scene.lock_as(own_pid()) == 0);
+  CHECK(scene.owners() == Words{shell_uid(own_pid())});
+}
+
+TEST_CASE("whoever cannot see every process says how to free the lock of a killed container",
+          "[identity][H11]") {
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
+  if (!has_program("setpriv")) SKIP_TEST("needs setpriv");
+  const Scene scene;
+  const auto inner = scene.start("umask 0\n" + kHold, kNewPidNamespace);
+  REQUIRE(scene.said("code") == "0");
+  const std::string id = scene.said("id");
+  inner->kill_and_wait();
+  REQUIRE(eventually([&] { return scene.lock_local({"is_stale", scene.lock()}).code == 0; }));
+  const Words rival =
+      GENERATE(Words{}, kNobody, kNewPidNamespace,
+               Words{"setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"});
+  const std::string hide = rival.empty() ? "mount -t proc -o hidepid=2 proc /proc\n" : "";
+  CAPTURE(rival);
+  const Words within = rival.empty() ? kNewMountNamespace : rival;
+  CHECK(scene.script(hide + "lock_local is_stale \"$LOCK\"", within).code == 13);
+  const Result refused = scene.script(hide + "lock_local lock \"$LOCK\" $$", within);
   CHECK(refused.code == 1);
-  CHECK(refused.err.find("WARNING") != std::string::npos);
+  CHECK_THAT(refused.err, Catch::Contains("fast_lock clean_stale_ids " + scene.lock() + " " + id));
   CHECK(scene.owners() == Words{id});
+  CHECK(run({"fast_lock", "clean_stale_ids", scene.lock(), id}).code == 0);
+  CHECK(scene.lock_as(own_pid()) == 0);
+}
+
+TEST_CASE("a container of a machine that was resumed from the same image is not called dead",
+          "[identity][H11]") {
+  if (!can_unshare()) SKIP_TEST("needs root and namespaces of its own");
+  const Scene scene;
+  const auto inner = scene.start(kHold, kNewPidNamespace);
+  REQUIRE(scene.said("code") == "0");
+  const std::string id = scene.said("id");
+  inner->kill_and_wait();
+  REQUIRE(eventually([&] { return scene.lock_local({"is_stale", scene.lock()}).code == 0; }));
+  // its clock was set when it was resumed, so its boot time is another one
+  const std::size_t colon = id.rfind(':') + 1;
+  const std::string other = id.substr(0, colon) + std::to_string(std::stol(id.substr(colon)) + 5);
+  boost::filesystem::rename(scene.lock() + "/owner/" + id, scene.lock() + "/owner/" + other);
+  CHECK(scene.lock_local({"is_stale", scene.lock()}).code == 13);
+  CHECK(scene.lock_as(own_pid()) == 1);
 }
 
 TEST_CASE("the next one in its own pid namespace recovers a dead holder", "[identity][H11]") {
