@@ -32,6 +32,9 @@ std::string without_newline(std::string text);
 /// For people: what could move a cursor or end the line becomes `instead`.
 std::string printable(std::string text, char instead = '?');
 
+/// As one word of a command that a person can paste into a shell.
+std::string shell_word(std::string_view text);
+
 /// Length of the well-formed UTF-8 character that begins at `text[at]`, 0 if there is none: none
 /// that is longer than it need be, no surrogate, none beyond U+10FFFF.
 std::size_t utf8_length(std::string_view text, std::size_t at);

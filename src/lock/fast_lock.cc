@@ -398,10 +398,13 @@ Answer FastLock::change(const Uid& id, Record& record, Mode mode) {
     if (own->mode == mode) return {Outcome::held, {}, false, record.nonce};
     Handle build;
     Handle scratch;
-    (void)disk_.make_dir(at_.build());
+    std::error_code made = disk_.make_dir(at_.build());
     std::error_code ec = disk_.open_dir(at_.build(), build);
-    if (!ec) (void)disk_.make_dir(Layout::scratch(build, id));
-    if (!ec) ec = disk_.open_dir(Layout::scratch(build, id), scratch);
+    if (!ec) {
+      made = disk_.make_dir(Layout::scratch(build, id));
+      ec = disk_.open_dir(Layout::scratch(build, id), scratch);
+    }
+    if (ec) ec = first_cause({made, ec});
     if (!ec) ec = write_replacement(scratch, record, mode);
     answer = {Outcome::failed,
               "cannot make a leaf for " + at_.leaf(id).native() + ": " + explain(ec)};
@@ -908,29 +911,37 @@ std::vector<Uid> FastLock::ids_in_use() const {
 
 void FastLock::clean_stale_ids(std::span<const Uid> ids) {
   clean_proposals(ids);
-  for (const Uid& id : ids) remove_stale(id, nullptr);
+  for (const Uid& id : ids) (void)remove_stale(id, nullptr);
   tidy();
 }
 
-void FastLock::clean_stale(std::span<const Leaf> leaves) {
+std::optional<Stuck> FastLock::clean_stale(std::span<const Leaf> leaves) {
+  std::optional<Stuck> stuck;
   std::vector<Uid> ids;
   ids.reserve(leaves.size());
   for (const Leaf& leaf : leaves) ids.push_back(leaf.id);
   clean_proposals(ids);
-  for (const Leaf& leaf : leaves) remove_stale(leaf.id, &leaf);
+  for (const Leaf& leaf : leaves) {
+    const std::error_code ec = remove_stale(leaf.id, &leaf);
+    if (ec && !stuck) stuck = Stuck{leaf.id, ec};
+  }
   tidy();
+  return stuck;
 }
 
-/// The leaf that was judged, or, without one, whichever leaf the id has. What stays, the next
-/// cleaner finds.
-void FastLock::remove_stale(const Uid& id, const Leaf* judged) {
+/// Removes the leaf that was judged or, without one, whichever leaf the id has. A leaf that changed
+/// meanwhile stays, and the next cleaner finds it. Returns an error if the filesystem refused.
+std::error_code FastLock::remove_stale(const Uid& id, const Leaf* judged) {
   log_.debug("cleaning stale id {}", id.str());
   Handle owner;
-  if (disk_.open_file(at_.owner(), owner)) return;
-  const auto leaf =
-      judged ? std::optional(*judged) : read_leaf(disk_, Layout::leaf(owner, id), id.str());
-  // an id that the caller asked for goes even if its record cannot be read
-  if (leaf && is_fixed(owner, *leaf).value_or(!judged)) (void)remove_leaf(owner, id.str());
+  std::error_code ec = disk_.open_file(at_.owner(), owner);
+  if (!ec) {
+    const auto leaf =
+        judged ? std::optional(*judged) : read_leaf(disk_, Layout::leaf(owner, id), id.str());
+    // an id that the caller asked for goes even if its record cannot be read
+    if (leaf && is_fixed(owner, *leaf).value_or(!judged)) ec = remove_leaf(owner, id.str());
+  }
+  return is_passing(ec) || is_nothing(ec) ? std::error_code{} : ec;
 }
 
 void FastLock::clean_proposals(std::span<const Uid> ids) {

@@ -37,6 +37,13 @@ struct Answer {
   std::string nonce{};             ///< lock: of this hold; none with a folder leaf
   std::optional<Uid> neighbour{};  ///< unlock: the next of those who share it on
   bool is_foreign = false;         ///< failed: this is a directory of the user's own, not a lock
+  bool is_stuck = false;           ///< failed: a dead holder's leaf cannot be removed
+};
+
+/// A leaf that a cleaner could not remove.
+struct Stuck {
+  Uid id;
+  std::error_code error;
 };
 
 /// What a leaf is made of. Readers and cleaners accept both.
@@ -152,7 +159,8 @@ class FastLock {
 
   /// The same for holders that were found dead. A leaf that a later holder with the same id put
   /// there since then stays. (A process with a blank in its name may get the id of a dead one.)
-  void clean_stale(std::span<const Leaf> leaves);
+  /// Returns the first leaf that the filesystem does not let us remove.
+  std::optional<Stuck> clean_stale(std::span<const Leaf> leaves);
 
   /// Those who have a folder in build/, with the records of their proposals. Some may hold the lock
   /// by now.
@@ -210,7 +218,7 @@ class FastLock {
   std::error_code release(const Uid& id, const std::string& nonce);
   std::optional<bool> is_fixed(const disk::Handle& owner, const Leaf& leaf);
   bool is_still_there(disk::Handle& owner, const Leaf& own) const;
-  void remove_stale(const Uid& id, const Leaf* judged);
+  std::error_code remove_stale(const Uid& id, const Leaf* judged);
   bool is_proposal(const disk::Handle& scratch, const Uid& id) const;
   void remove_replacement(const disk::Handle& scratch);
   std::optional<bool> has_nonce(const Uid& id, const std::string& nonce) const;

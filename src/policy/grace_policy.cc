@@ -44,8 +44,10 @@ Answer GracePolicy::lock_check(const Uid& id, const Record& record,
   if (may_be_stale && !answer.is_foreign) {
     std::error_code ec;  // told by the recovery
     for (const Leaf& leaf : lock_.owner(ec)) (void)marks_.renew(leaf.id);
-    forget(Recovery(lock_, aloud, log_).clean_stale_owner());
-    answer = lock_.lock(id, record);
+    Recovery recovery(lock_, aloud, log_);
+    forget(recovery.clean_stale_owner());
+    answer = recovery.explained(lock_.lock(id, record));
+    if (answer.is_stuck) return answer;
   }
   return followed_up(id, std::move(answer));
 }
@@ -54,6 +56,7 @@ Answer GracePolicy::followed_up(const Uid& id, Answer answer) {
   if (answer.is_foreign) return answer;
   if (answer.outcome != Outcome::held) {
     ponder(&id);
+    answer = recovery_.explained(std::move(answer));
   } else if (!marks_.make(id) || !answer.is_alone) {
     (void)marks_.renew(id);  // it may be one of an earlier hold
     clean_in_background(&id);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace holdfast::policy {
 
 using identity::Life;
@@ -39,7 +41,7 @@ std::optional<Verdict> Recovery::staleness() const {
 std::vector<Uid> Recovery::clean_stale_owner() {
   const std::vector<Leaf> dead = dead_among(holders([](const Uid&) { return true; }));
   for (const Leaf& leaf : dead) log_.info("recovery needed for {}", leaf.id.str());
-  if (!dead.empty()) lock_.clean_stale(dead);
+  clean(dead);
   return ids_of(dead);
 }
 
@@ -57,12 +59,37 @@ std::vector<Uid> Recovery::clean_stale(std::span<const Uid> ids) {
   std::vector<Leaf> dead = dead_among(leaves);
   const auto proposers = std::stable_partition(
       dead.begin(), dead.end(), [&](const Leaf& leaf) { return contains(holding, leaf.id); });
-  if (proposers != dead.begin()) lock_.clean_stale({dead.begin(), proposers});
+  clean({dead.begin(), proposers});
   for (auto leaf = dead.begin(); leaf != proposers; ++leaf) {
     log_.info("cleaned stale id {}", leaf->id.str());
   }
   clean_proposals({proposers, dead.end()});
   return ids_of(dead);
+}
+
+void Recovery::clean(std::span<const Leaf> dead) {
+  stuck_.clear();
+  if (dead.empty()) return;
+  const auto stuck = lock_.clean_stale(dead);
+  if (!stuck) return;
+  const std::string lock = lock_.path().native();
+  const std::string id = stuck->id.str();
+  stuck_ = lock + " is held by " + id + ", which is dead, but " + lock + "/owner/" + id +
+           " cannot be removed: " + stuck->error.message() +
+           ". As root or as the owner of that folder, type: " + way_out(stuck->id);
+}
+
+/// For a person who knows more than the checker.
+std::string Recovery::way_out(const Uid& id) const {
+  return "fast_lock clean_stale_ids " + shell_word(lock_.path().native()) + " " +
+         shell_word(id.str());
+}
+
+lock::Answer Recovery::explained(lock::Answer answer) const {
+  if (answer.outcome != lock::Outcome::contended || stuck_.empty()) return answer;
+  lock::Answer failed{lock::Outcome::failed, stuck_};
+  failed.is_stuck = true;
+  return failed;
 }
 
 void Recovery::clean_proposals(const std::vector<Leaf>& dead) {
@@ -86,8 +113,10 @@ std::vector<Leaf> Recovery::dead_among(std::span<const Leaf> leaves) const {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (verdicts[i].life == Life::dead) dead.push_back(leaves[i]);
     if (verdicts[i].life != Life::unknown || verdicts[i].is_told) continue;
-    log_.warn("WARNING: {}: unable to identify live/staleness for {}: {}", lock_.path().native(),
-              leaves[i].id.str(), verdicts[i].why);
+    log_.warn(
+        "WARNING: {}: unable to identify live/staleness for {}: {}. If you know that it has ended, "
+        "type: {}",
+        lock_.path().native(), leaves[i].id.str(), verdicts[i].why, way_out(leaves[i].id));
   }
   return dead;
 }

@@ -34,6 +34,13 @@ class Recovery {
   /// free. Changes nothing.
   std::optional<identity::Verdict> staleness() const;
 
+  /// Why the last cleaning could not remove the leaf of a dead holder; empty if it could.
+  const std::string& stuck() const { return stuck_; }
+
+  /// What an attempt is answered after a cleaning: a refusal by a dead holder whose leaf cannot be
+  /// removed would be repeated for ever, so it becomes a failure that says so.
+  lock::Answer explained(lock::Answer answer) const;
+
   /// Cleans the dead among the holders, and tells who they were.
   std::vector<Uid> clean_stale_owner();
 
@@ -48,10 +55,13 @@ class Recovery {
   std::vector<identity::Verdict> judge(std::span<const lock::Leaf> leaves) const;
   std::vector<lock::Leaf> dead_among(std::span<const lock::Leaf> leaves) const;
   void clean_proposals(const std::vector<lock::Leaf>& dead);
+  void clean(std::span<const lock::Leaf> dead);
+  std::string way_out(const Uid& id) const;
 
   lock::FastLock& lock_;
   const identity::Checker& checker_;
   const Log& log_;
+  std::string stuck_;
 };
 
 }  // namespace holdfast::policy
