@@ -85,8 +85,7 @@ Exit unlock(cli::Call& call) {
   if (answer.outcome == lock::Outcome::not_mine) {
     if (const auto former = former_id(call, local)) answer = local.policy.unlock(*former);
   }
-  const Exit told = report_unlock(call, answer);
-  return call.options.strict ? told : LockExit::ok;  // scripts unlock twice, in traps
+  return report_unlock(call, answer, unheld_of(call));
 }
 
 Exit is_mine(cli::Call& call) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -183,6 +184,17 @@ int tell_usage(const std::string& text) {
   return static_cast<int>(LockExit::usage);
 }
 
+/// A reader of standard error that went away, or a limit on the size of files, must not kill a tool
+/// that holds the lock already: the calls fail instead. Blocking both signals is one system call,
+/// ignoring them would be two. Programs that the tool starts begin with none blocked.
+void keep_running() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  sigaddset(&set, SIGXFSZ);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
 int run(const Tool& tool, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Options options;
@@ -218,6 +230,7 @@ bool Call::has_reader() const {
 }
 
 int run_tool(const Tool& tool, int argc, char** argv) {
+  keep_running();
   try {
     return run(tool, argc, argv);
   } catch (const UsageError& e) {

@@ -60,7 +60,10 @@ pid_t spawn(const std::vector<std::string>& words, const Pipe& out, const Pipe& 
   sigemptyset(&normal);
   sigaddset(&normal, SIGPIPE);
   posix_spawnattr_setsigdefault(&attributes, &normal);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  sigset_t none;  // the tools block some signals: see cli::run_tool
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));

@@ -49,10 +49,11 @@ Exit report_lock(cli::Call& call, const lock::FastLock& lock, const Uid& id,
   }
 }
 
-Exit report_unlock(cli::Call& call, const lock::Answer& answer) {
+Exit report_unlock(cli::Call& call, const lock::Answer& answer, Unheld unheld) {
   if (answer.outcome == Outcome::released) return LockExit::ok;
   call.log.error("{}", answer.why);
-  return LockExit::contended;
+  if (answer.outcome != Outcome::not_mine) return LockExit::proposal_failed;
+  return unheld == Unheld::is_fine ? LockExit::ok : LockExit::contended;
 }
 
 void tell_of_twin(const cli::Call& call, const lock::FastLock& lock,

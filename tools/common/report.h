@@ -21,8 +21,16 @@ void tell_who_holds(const cli::Call& call, const lock::FastLock& lock);
 /// To a person who was refused.
 void tell_what_next(const cli::Call& call);
 
-/// Of unlock().
-Exit report_unlock(cli::Call& call, const lock::Answer& answer);
+/// What an unlock of a lock that the caller does not hold is.
+enum class Unheld { is_refused, is_fine };
+
+/// Scripts unlock twice, in traps, so it is fine unless they say --strict.
+inline Unheld unheld_of(const cli::Call& call) {
+  return call.options.strict ? Unheld::is_refused : Unheld::is_fine;
+}
+
+/// Of unlock(). A disk that refused is never reported as success: the lock is still held.
+Exit report_unlock(cli::Call& call, const lock::Answer& answer, Unheld unheld = Unheld::is_refused);
 
 /// Of is_mine(), if another process holds the lock under the id of the caller.
 void tell_of_twin(const cli::Call& call, const lock::FastLock& lock,

@@ -1,5 +1,7 @@
 /// Bad input and a world that says no: the answer is right, the reason is told, nothing is left.
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "session.h"
@@ -79,15 +81,124 @@ TEST_CASE("a lock of somebody else can be seen but neither taken nor freed", "[e
   at.must("fast_lock lock L a; chmod 0555 L L/owner");
   const std::string before = state_of(at, "L");
   check_failed(at.as_nobody({"fast_lock", "lock", "L", "b"}), 2, "Permission denied");
-  check_failed(at.as_nobody({"fast_lock", "unlock", "L", "a"}), 1, "Permission denied");
+  check_failed(at.as_nobody({"fast_lock", "unlock", "L", "a"}), 2, "Permission denied");
+  check_failed(at.as_nobody({"check_lock", "false", "unlock", "L", "a"}), 2, "Permission denied");
   CHECK(at.as_nobody({"fast_lock", "owner", "L"}) == Result{0, "a\n", ""});
   CHECK(at.as_nobody({"fast_lock", "is_mine", "L", "a"}) == kSilentYes);
   CHECK(at.as_nobody({"fast_lock", "clean", "L"}) == kSilentNo);
   CHECK(at.as_nobody({"fast_lock", "clean_stale_ids", "L", "a"}).code == 0);
   CHECK(at.as_nobody({"check_lock", "true", "lock", "L", "b"}).code == 2);
-  check_failed(at.as_nobody({"check_lock", "--strict", "false", "unlock", "L", "a"}), 1,
+  check_failed(at.as_nobody({"check_lock", "--strict", "false", "unlock", "L", "a"}), 2,
                "Permission denied");
   CHECK(state_of(at, "L") == before);
+}
+
+TEST_CASE("an unlock that the disk refused is never reported as done", "[e2e]") {
+  if (!can_mount()) SKIP_TEST("needs root and mounts of its own");
+  const Session at;
+  const Result result = with_mounts(at, R"(
+      mkdir m; mount -t tmpfs none m; sleep 1000 & holder=$!
+      lock_local lock m/L $holder; fast_lock lock m/F a; mount -o remount,ro m
+      for words in "lock_local unlock m/L $holder" "lock_local --strict unlock m/L $holder" \
+                   "check_lock false unlock m/F a" "fast_lock unlock m/F a" \
+                   "lock_local unlock m/L $$" "check_lock false unlock m/F b"; do
+        $words 2> reason && echo 0 || echo $?
+      done
+      cat reason; kill $holder)");
+  INFO(result);
+  CHECK_THAT(result.out, StartsWith("2\n2\n2\n2\n0\n0\n"));
+}
+
+TEST_CASE("a dead holder whose leaf cannot be removed is told with 2 and the way out", "[e2e]") {
+  const Nobody at;
+  if (!at.exists() || !is_root()) SKIP_TEST("needs root and setpriv");
+  at.must("mkdir -m 0777 g");
+  {
+    Process brief(kSleeper);
+    at.must("umask 022; lock_local lock g/L " + brief.pid_text() + "; chmod 0777 g/L");
+  }
+  const std::string id = at.tree("g/L/owner").at(0);
+  Process rival(kSleeper);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"lock_local", "lock", "g/L", rival.pid_text()},
+        {"rw_lock", "exclusive", "g/L", rival.pid_text()},
+        {"fair_lock", "--wait", "60", "lock", "g/L", rival.pid_text()},
+        {"multi_lock", "--id", rival.pid_text(), "acquire", "g/L"},
+        {"check_lock", tool("local_id"), "-s", "is_stale", "lock", "g/L", "b"}}) {
+    CAPTURE(words);
+    const Result refused = at.as_nobody(words);
+    INFO(refused);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, Contains("is held by " + id + ", which is dead, but g/L/owner/" + id +
+                                     " cannot be removed: Permission denied"));
+    CHECK_THAT(refused.err, Contains("fast_lock clean_stale_ids g/L " + id));
+  }
+  CHECK(at.run({"fast_lock", "clean_stale_ids", "g/L", id}).code == 0);
+  CHECK(at.as_nobody({"lock_local", "lock", "g/L", rival.pid_text()}).code == 0);
+}
+
+TEST_CASE("a reader of stderr that went away does not kill the tool", "[e2e]") {
+  const Session at;
+  // 5 is a pipe without a reader; with -d each call writes to it
+  const Result result = at.shell(R"(
+      mkfifo pipe; exec 4<> pipe 5> pipe 4<&-
+      lock_local -d lock L $$ 2>&5; echo $?
+      lock_local -d lock L $$ 2>&5; echo $?
+      lock_local -d unlock L $$ 2>&5; echo $?
+      rm pipe)");
+  INFO(result);
+  CHECK(result.out == "0\n20\n0\n");
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("a limit on the size of files gives 2, and nothing is left", "[e2e]") {
+  const Session at;
+  Process holder(kSleeper);
+  for (const std::string& words :
+       {"lock_local lock L " + holder.pid_text(), "rw_lock exclusive L " + holder.pid_text(),
+        "fair_lock --wait 5 lock L " + holder.pid_text()}) {
+    CAPTURE(words);
+    const Result result = at.shell("ulimit -f 0; exec " + words);
+    INFO(result);
+    CHECK(result.code == 2);
+    CHECK(at.tree().empty());
+  }
+}
+
+TEST_CASE("a procfs that cannot be read is told with 2, not as a process that is not running",
+          "[e2e]") {
+  if (!can_mount()) SKIP_TEST("needs root and mounts of its own");
+  const Session at;
+  const Result hidden = with_mounts(at, "mount -t tmpfs none /proc; lock_local lock L 1");
+  INFO(hidden);
+  CHECK(hidden.code == 2);
+  CHECK_THAT(hidden.err, Contains("cannot read /proc/stat: No such file or directory"));
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("a process without descriptors to spare is not told that another is not running",
+          "[e2e]") {
+  if (kIsSanitized) SKIP_TEST("a sanitizer needs descriptors of its own");
+  const Session at;
+  for (const std::string limit : {"4", "5"}) {
+    const Result result = at.shell("ulimit -n " + limit + "; exec lock_local lock L $$");
+    CAPTURE(limit, result);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("Too many open files"));
+    CHECK(at.tree().empty());
+  }
+}
+
+TEST_CASE("a record has the number of the user, and of LOGNAME only a part", "[e2e]") {
+  const Session at;
+  Process holder(kSleeper);
+  at.must("LOGNAME=$(printf 'x%.0s' {1..5000}) lock_local lock L " + holder.pid_text());
+  const std::string record = read_file(at.path("L/owner/" + at.tree("L/owner").at(0)));
+  CHECK_THAT(record, Contains("\"uid\":" + std::to_string(geteuid()) + ","));
+  CHECK_THAT(record, Contains("\"user\":\"" + std::string(64, 'x') + "\""));
+  Process rival(kSleeper);
+  const Result refused = at.run({"lock_local", "--info", "lock", "L", rival.pid_text()});
+  CHECK_THAT(refused.err, Contains("(LOGNAME xxxx"));
 }
 
 TEST_CASE("an empty lock folder of somebody else cannot be taken", "[e2e]") {
@@ -115,7 +226,7 @@ TEST_CASE("the unlock of a lock that cannot be looked into says why", "[e2e]") {
   const Nobody at;
   if (!at.exists()) SKIP_TEST("needs setpriv, and tools that everybody may run");
   at.must("fast_lock lock L a; chmod 0 L");
-  check_failed(at.as_nobody({"fast_lock", "unlock", "L", "a"}), 1, "Permission denied");
+  check_failed(at.as_nobody({"fast_lock", "unlock", "L", "a"}), 2, "Permission denied");
 }
 
 TEST_CASE("a leaf that cannot be read still keeps others out", "[e2e]") {
@@ -483,7 +594,7 @@ TEST_CASE("a read-only disk is told and changes nothing", "[e2e]") {
   };
   check_failed(on_it("fast_lock lock m/L a"), 2, "Read-only file system");
   check_failed(on_it("fast_lock lock m/held b"), 2, "Read-only file system");
-  check_failed(on_it("fast_lock unlock m/held a"), 1, "Read-only file system");
+  check_failed(on_it("fast_lock unlock m/held a"), 2, "Read-only file system");
   CHECK(on_it("fast_lock owner m/held") == Result{0, "a\n", ""});
   CHECK(on_it("fast_lock clean m/held") == kSilentNo);
   CHECK(at.tree() == Tree{"m/", "m/held/", "m/held/owner/", "m/held/owner/a"});
