@@ -8,6 +8,7 @@
 #include "disk/disk.h"
 #include "disk/watch.h"
 #include "lock/tickets.h"
+#include "policy/check_policy.h"
 #include "tools.h"
 
 namespace holdfast::tools {
@@ -166,7 +167,8 @@ std::optional<composite::LockStatus> status_of(const disk::Path& path) {
   composite::LockStatus status{path.filename().native(), Mode::shared, 0, {}};
   for (const lock::Leaf& leaf : lock::FastLock(disk::posix(), path).owner()) {
     if (leaf.mode == Mode::exclusive) status.mode = Mode::exclusive;
-    status.holders.push_back(leaf.id.str() + (leaf.record ? ", " + describe(*leaf.record) : ""));
+    status.holders.push_back(
+        leaf.id.str() + (leaf.record ? ", " + describe(policy::with_user_name(*leaf.record)) : ""));
     ++status.count;
   }
   // who upgrades already has the leaf of one that is alone, beside those that it waits for

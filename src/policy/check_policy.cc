@@ -52,18 +52,20 @@ bool CheckPolicy::clean(std::chrono::seconds age) {
   return lock_.clean(clock_.wall(), age);
 }
 
+Record with_user_name(Record record) {
+  const passwd* user = record.uid ? getpwuid(static_cast<uid_t>(*record.uid)) : nullptr;
+  if (!user) return record;
+  const std::string name = user->pw_name;
+  const bool is_called_otherwise = !record.user.empty() && record.user != name;
+  record.user = is_called_otherwise ? name + " (LOGNAME " + record.user + ")" : name;
+  record.uid.reset();
+  return record;
+}
+
 std::string who_holds(const disk::SafePath& lock, const Leaf& holder) {
   const std::string is_held_by = lock.native() + " is held by ";
   if (!holder.record) return is_held_by + holder.id.str() + ", who left no record";
-  Record record = *holder.record;
-  // here, unlike on the way to a lock, there is time to ask a directory service
-  const passwd* user = record.uid ? getpwuid(static_cast<uid_t>(*record.uid)) : nullptr;
-  if (user) {
-    const std::string name = user->pw_name;
-    const bool is_called_otherwise = !record.user.empty() && record.user != name;
-    record.user = is_called_otherwise ? name + " (LOGNAME " + record.user + ")" : name;
-    record.uid.reset();
-  }
+  const Record record = with_user_name(*holder.record);
   return is_held_by + (record.names_process() ? "" : holder.id.str() + " ") + describe(record);
 }
 

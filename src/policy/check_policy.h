@@ -48,6 +48,10 @@ class CheckPolicy final : public Policy {
   Recovery recovery_;
 };
 
+/// With the name of the user looked up, which can ask a directory service: for messages, never on
+/// the way to a lock.
+Record with_user_name(Record record);
+
 /// For a refusal: "LOCK is held by pid 4242 (make) of anna on build7 since ...".
 std::string who_holds(const disk::SafePath& lock, const lock::Leaf& holder);
 
