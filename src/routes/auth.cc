@@ -6,6 +6,7 @@
 #include <openssl/rand.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -163,6 +164,19 @@ std::optional<Principal> Tokens::find(std::string_view token, std::chrono::secon
   }
   if (!was_compared) (void)hash_of(std::string(2 * kRandomBytes, '0'), secret);  // takes its time
   return found;
+}
+
+std::set<std::string> Tokens::names_that_differ(const Tokens& other) const {
+  std::set<std::string> names;
+  const auto add_missing = [&names](const Tokens& from, const Tokens& in) {
+    for (const Line& line : from.lines_) {
+      const bool is_there = std::find(in.lines_.begin(), in.lines_.end(), line) != in.lines_.end();
+      if (!is_there) names.insert(line.name);
+    }
+  };
+  add_missing(*this, other);
+  add_missing(other, *this);
+  return names;
 }
 
 std::variant<std::string, std::string> add_token(const std::string& file, const std::string& name,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +47,9 @@ class Tokens {
   /// Who that is; nobody if it is unknown, wrong, or expired at `wall`.
   std::optional<Principal> find(std::string_view token, std::chrono::seconds wall) const;
 
+  /// Returns the names whose tokens were added, removed or changed between the two files.
+  std::set<std::string> names_that_differ(const Tokens& other) const;
+
  private:
   struct Line {
     std::string name;
@@ -53,6 +57,8 @@ class Tokens {
     std::optional<std::chrono::seconds> expires;
     std::string salt;
     std::string hash;
+
+    bool operator==(const Line&) const = default;
   };
   static std::optional<Line> parse(std::string_view text);
 

@@ -215,6 +215,18 @@ void give_types(Options& options, const Raw& raw) {
   }
 }
 
+/// Returns the text of each option, as given or as it is by default.
+std::map<std::string, std::string> values_of(const CLI::App& app) {
+  std::map<std::string, std::string> values;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name == "help" || name == "version" || name == "config") continue;
+    values[name] =
+        option->empty() ? option->get_default_str() : CLI::detail::join(option->results(), " ");
+  }
+  return values;
+}
+
 }  // namespace
 
 std::variant<Options, int> parse_options(int argc, const char* const* argv) {
@@ -250,6 +262,7 @@ std::variant<Options, int> parse_options(int argc, const char* const* argv) {
     options.is_default_store = true;
   }
   give_types(options, raw);
+  options.values = values_of(app);
   if (const std::string why = contradiction(options); !why.empty()) {
     std::cerr << "holdfastd: " << why << "\n";
     return Exit(ServerExit::usage).code();

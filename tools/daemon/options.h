@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -28,6 +29,9 @@ struct Options {
   http::Limits limits;
   server::Rules rules;
   routes::Settings settings;  ///< but for the tokens
+
+  /// The text of every option that serves, by its name without dashes: for the log of a reload.
+  std::map<std::string, std::string> values;
 
   std::string token_name;  ///< of add_token
   unsigned token_scopes = 0;

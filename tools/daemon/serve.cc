@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/notify.h"
+#include "daemon/reload.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "routes/api.h"
@@ -79,6 +80,7 @@ class Daemon {
         loop_(loop),
         log_(options_.log),
         store_(std::move(store)),
+        tokens_(settings.tokens),
         api_(loop, *store_, std::move(settings), log_),
         server_(
             loop,
@@ -126,34 +128,39 @@ class Daemon {
     clock_gettime(CLOCK_MONOTONIC, &now);
     notify("RELOADING=1\nMONOTONIC_USEC=" +
            std::to_string(now.tv_sec * 1000000 + now.tv_nsec / 1000));
-    if (const std::string why = options ? take_over(*options) : "the config makes no sense";
-        !why.empty()) {
-      log_.error("holdfastd: all stays as it is: {}", why);
-    } else {
-      log_.info("holdfastd: the config was read again");
-    }
+    const std::string why = options ? take_over(*options) : "the options have the fault above";
+    if (!why.empty())
+      log_.error("holdfastd: reload refused, all settings stay as they were: {}", why);
     notify("READY=1");
   }
 
-  /// All of it, or nothing and the reason.
+  /// Takes over all of the options and logs what changed, or takes none and returns the reason.
   std::string take_over(const Options& options) {
-    auto settings = with_tokens(options);
-    if (const auto* why = std::get_if<std::string>(&settings)) return *why;
+    if (std::string why = why_not_to_reload(options_, options); !why.empty()) return why;
+    auto loaded = with_tokens(options);
+    if (const auto* why = std::get_if<std::string>(&loaded)) return *why;
     std::string why;
     if (!options.tls_cert.empty() && !server_.load_tls(options.tls_cert, options.tls_key, why)) {
       return why;
     }
-    api_.set(std::get<routes::Settings>(std::move(settings)));
+    auto& settings = std::get<routes::Settings>(loaded);
+    // Also when quiet: an operator must be able to see afterwards who was let in since when.
+    log_.warn("holdfastd: reload done: {}",
+              describe_changes(options_, options, tokens_.get(), settings.tokens.get()));
+    tokens_ = settings.tokens;
+    api_.set(std::move(settings));
     server_.set_limits(options.limits);
     store_->set_rules(options.rules);
     allow_descriptors(options.limits.max_connections);
+    options_ = after_reload(options_, options);
     return {};
   }
 
-  Options options_;
+  Options options_;  ///< in force; its `listen` is what is bound
   http::Loop& loop_;
   Log log_;
   std::unique_ptr<server::Store> store_;
+  std::shared_ptr<const routes::Tokens> tokens_;  ///< in force
   routes::Api api_;
   http::Server server_;
   bool is_stopping_ = false;
