@@ -1,16 +1,14 @@
 #include "server/sqlite_rows.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "server/sqlite_lock.h"
 #include "server/sqlite_statement.h"
 
 namespace holdfast::server {
@@ -106,9 +104,7 @@ class SqliteRows final : public Rows {
   SqliteRows(std::string file, SqliteSteps steps) : file_(std::move(file)), steps_(steps) {}
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
-  ~SqliteRows() override {
-    if (lock_ >= 0) ::close(lock_);
-  }
+  ~SqliteRows() override { forget(); }
 
   /// The reason if it cannot.
   std::optional<std::string> open() {
@@ -120,10 +116,9 @@ class SqliteRows final : public Rows {
       return file_ + ": is on a network filesystem (" + network +
              "), where SQLite cannot be safe; take a local folder, or postgres:";
     }
-    if (auto taken = take_lock()) return taken;
-    if (auto failure = connect(true)) return failure;
-    remember_file();
-    return std::nullopt;
+    if (auto failure = lock_.take(file_)) return failure;
+    if (auto failure = connect()) return failure;
+    return is_gone();
   }
 
   std::variant<Contents, StoreError> load() override {
@@ -212,18 +207,10 @@ class SqliteRows final : public Rows {
     return why;
   }
 
-  std::optional<std::string> take_lock() {
-    const std::string name = file_ + "-lock";
-    lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-    if (lock_ < 0) return name + ": " + std::generic_category().message(errno);
-    if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return std::nullopt;
-    return file_ + ": another holdfastd serves it already";
-  }
-
-  std::optional<std::string> connect(bool may_create) {
+  /// The lock has made the file if there was none.
+  std::optional<std::string> connect() {
     sqlite3* database = nullptr;
-    const int flags =
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (may_create ? SQLITE_OPEN_CREATE : 0);
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
     const int result = sqlite3_open_v2(file_.c_str(), &database, flags, nullptr);
     database_.reset(database);
     if (result != SQLITE_OK) return failure();
@@ -252,18 +239,13 @@ class SqliteRows final : public Rows {
     return are_good ? std::nullopt : std::optional(failure());
   }
 
-  void remember_file() {
-    struct stat about {};
-    if (stat(file_.c_str(), &about) == 0) identity_ = {about.st_dev, about.st_ino};
-  }
-
   /// The file under that name is not the one that is open.
   std::optional<std::string> is_gone() const {
     struct stat about {};
     if (stat(file_.c_str(), &about) != 0) {
       return file_ + ": " + std::generic_category().message(errno);
     }
-    if (identity_ == std::pair{about.st_dev, about.st_ino}) return std::nullopt;
+    if (lock_.identity() == std::pair{about.st_dev, about.st_ino}) return std::nullopt;
     return file_ + ": is another file than the one that was opened";
   }
 
@@ -271,7 +253,7 @@ class SqliteRows final : public Rows {
     auto failure = is_gone();
     if (database_ && !failure) return std::nullopt;
     forget();
-    if (!failure) failure = connect(false);
+    if (!failure) failure = connect();
     if (failure) forget();
     return failure;
   }
@@ -285,8 +267,7 @@ class SqliteRows final : public Rows {
 
   std::string file_;
   SqliteSteps steps_;
-  int lock_ = -1;
-  std::pair<dev_t, ino_t> identity_{};
+  SqliteLock lock_;  ///< before the database, so that it is released after SQLite has closed
   Database database_;
   SqliteStatement begin_, commit_, insert_, update_, delete_, mark_;
 };

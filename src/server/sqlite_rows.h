@@ -13,8 +13,8 @@ namespace holdfast::server {
 /// Rows in an SQLite file.
 ///
 /// Decides:  one transaction per batch, in WAL mode with a sync before the commit returns.
-/// Alone:    holds a lock on FILE-lock for as long as it lives, so a second server on one file is
-///           told so. Others may read, and copy with SQLite's own backup.
+/// Alone:    holds the locks of sqlite_lock.h for as long as it lives, so a second server on one
+///           file is refused. Others may read, and copy with SQLite's own backup.
 /// Forward:  tables of an earlier version are brought to this one, see sqlite_schema.h.
 /// Never:    opens a file on a network filesystem, where neither locks nor syncs can be trusted;
 ///           one of another program; one of a newer schema: those are not touched. A file that was

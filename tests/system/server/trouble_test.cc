@@ -354,6 +354,76 @@ TEST_CASE("a second server on one SQLite file is refused and harms nothing", "[s
   CHECK(own.patch(id, {{"status", "released"}}).status == 204);
 }
 
+TEST_CASE("a second server on a hard link of the database is refused", "[server][trouble]") {
+  Service own({}, Kept::sqlite);
+  const long id = own.claim("held");
+  const std::string other = own.file() + ".other";
+  REQUIRE(link(own.file().c_str(), other.c_str()) == 0);
+  const Result second = refused("sqlite:" + other);
+  CHECK(second.code == 1);
+  CHECK(second.out.empty());
+  CHECK_THAT(second.err, Contains(other) && Contains("2 hard links"));
+  CHECK(own.status(id) == "active");
+  own.daemon().stop();
+
+  // Nobody serves it, but under the other name a second server could be started later.
+  const Result alone = refused(own.store());
+  CHECK(alone.code == 1);
+  CHECK_THAT(alone.err, Contains("2 hard links"));
+  REQUIRE(unlink(other.c_str()) == 0);
+  own.daemon().start();
+  CHECK(own.status(id) == "active");
+}
+
+TEST_CASE("a second server is refused though the lock file was removed or the database renamed",
+          "[server][trouble]") {
+  Service own({}, Kept::sqlite);
+  const long id = own.claim("held");
+  REQUIRE(unlink((own.file() + "-lock").c_str()) == 0);
+  const Result second = refused(own.store());
+  CHECK(second.code == 1);
+  CHECK(second.out.empty());
+  CHECK_THAT(second.err, Contains("another holdfastd serves it already"));
+  CHECK(own.status(id) == "active");
+  CHECK(own.claim("new") > id);
+
+  const std::string moved = own.file() + ".moved";
+  REQUIRE(rename(own.file().c_str(), moved.c_str()) == 0);
+  const Result third = refused("sqlite:" + moved);
+  CHECK(third.code == 1);
+  CHECK_THAT(third.err, Contains("another holdfastd serves it already"));
+  REQUIRE(rename(moved.c_str(), own.file().c_str()) == 0);
+  CHECK(own.status(id) == "active");
+}
+
+TEST_CASE("SQLite's own locks survive readers, check and refused servers beside the server",
+          "[server][trouble]") {
+  Service own({}, Kept::sqlite);
+  const long first = own.claim("held");
+  const auto reads = [&] {
+    return run({"/usr/bin/env", "python3", "-c",
+                "import sqlite3, sys\n"
+                "database = sqlite3.connect(sys.argv[1])\n"
+                "print(database.execute('SELECT count(*) FROM claims').fetchone()[0])\n"
+                "database.close()\n",
+                own.file()});
+  };
+  CHECK(reads().out == "1\n");
+  CHECK(run({"holdfastd", "check", "--store", own.store()}).out == "1 claims, 0 faults\n");
+  REQUIRE(unlink((own.file() + "-lock").c_str()) == 0);
+  CHECK(refused(own.store()).code == 1);
+  CHECK(reads().out == "1\n");
+  // If a reader found no lock it would take itself for the last one and remove the journal, and
+  // what the server commits from then on would go with it.
+  CHECK(access((own.file() + "-wal").c_str(), F_OK) == 0);
+  const long last = own.claim("other");
+  own.daemon().kill();
+  own.daemon().start();
+  CHECK(own.status(first) == "active");
+  CHECK(own.status(last) == "active");
+  CHECK(run({"holdfastd", "check", "--store", own.store()}).out == "2 claims, 0 faults\n");
+}
+
 TEST_CASE("a database of a newer holdfastd is refused and left alone", "[server][trouble]") {
   const TempDir dir;
   const std::string file = dir / "claims.db";
