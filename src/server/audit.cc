@@ -6,13 +6,26 @@
 
 namespace holdfast::server {
 
+namespace {
+
+std::string name_of(const Claim& claim) {
+  return "claim " + std::to_string(claim.id) + " of \"" + printable(claim.resource) + "\"";
+}
+
+}  // namespace
+
 void Audit::fault(const Claim& claim, const std::string& what) {
-  faults_.push_back("claim " + std::to_string(claim.id) + " of \"" + printable(claim.resource) +
-                    "\": " + what);
+  faults_.push_back(name_of(claim) + ": " + what);
 }
 
 bool Audit::is_unknown(const Claim& claim) {
-  return claim.status > Status::expired || claim.mode > Mode::counted;
+  return claim.status == Status::unknown || claim.mode == Mode::unknown;
+}
+
+std::string Audit::why_unknown(const Claim& claim) {
+  return name_of(claim) +
+         ": its status or mode is unknown, so nobody can tell whether it holds the resource; "
+         "\"holdfastd check\" lists all such claims, and holdfastd(8) says how to repair them";
 }
 
 void Audit::add(const Claim& claim) {

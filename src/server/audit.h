@@ -13,8 +13,12 @@ class Audit {
  public:
   void add(const Claim& claim);
 
-  /// It has a status or a mode for which there is no word.
+  /// Returns true if the row has a status or a mode for which there is no word. Whether such a
+  /// claim holds its resource cannot be told.
   static bool is_unknown(const Claim& claim);
+
+  /// Returns why nothing can be decided about the resource of such a claim, and what to do.
+  static std::string why_unknown(const Claim& claim);
 
   /// All that was found; none if it is sound.
   std::vector<std::string> end() const;

@@ -142,6 +142,7 @@ PgTold<std::unique_ptr<PgScene>> pg_revoke(PgConnection& connection, const Revok
   auto opened = pg_settle(connection, std::get<0>(found), false, rules);
   if (auto* error = std::get_if<PgError>(&opened)) return *error;
   PgScene& scene = *std::get<0>(opened);
+  if (scene.unknown()) return PgError{*scene.unknown()};
   revoked.clear();
   for (auto& [id, entry] : scene.entries()) {
     std::vector<Claim*> fitting;

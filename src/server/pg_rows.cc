@@ -24,6 +24,11 @@ Stamp to_stamp(std::int64_t micros) {
   return {Micros(micros), Micros(micros)};
 }
 
+bool is_unknown(const PgRows& rows, std::size_t row) {
+  return wire::status_of(rows.number(row, kPgStatusColumn)) == Status::unknown ||
+         wire::mode_of(rows.number(row, kPgModeColumn)) == Mode::unknown;
+}
+
 Claim to_claim(const PgRows& rows, std::size_t row, int first) {
   int column = first;
   const auto text = [&] { return std::string(rows.text(row, column++)); };
@@ -38,8 +43,8 @@ Claim to_claim(const PgRows& rows, std::size_t row, int first) {
   claim.owner = text();
   claim.ttl = Micros(number());
   claim.waiting_ttl = Micros(number());
-  claim.mode = static_cast<Mode>(number());
-  claim.status = static_cast<Status>(number());
+  claim.mode = wire::mode_of(number());
+  claim.status = wire::status_of(number());
   claim.is_confirmed = rows.flag(row, column++);
   claim.count = static_cast<std::uint32_t>(number());
   claim.fence = static_cast<std::uint64_t>(number());

@@ -36,6 +36,11 @@ inline constexpr auto kPgLightClaim =
     "c.heard";
 inline constexpr int kPgClaimColumns = 19;
 inline constexpr int kPgResourceColumn = 1;
+inline constexpr int kPgModeColumn = 9;
+inline constexpr int kPgStatusColumn = 10;
+
+/// Whether the claim in that row has an unknown status or mode.
+bool is_unknown(const PgRows& rows, std::size_t row);
 
 /// From the columns that begin at `first`.
 Claim to_claim(const PgRows& rows, std::size_t row, int first = 0);

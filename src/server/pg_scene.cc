@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "server/audit.h"
 #include "server/pg_rows.h"
 #include "server/pg_transaction.h"
 #include "server/wish.h"
@@ -34,14 +35,16 @@ PgStatement lock_resources(const PgScene::Plan& plan) {
 }
 
 PgStatement live_claims(const PgScene::Plan& plan) {
-  const std::string columns = std::string("SELECT ") + kPgLightClaim + " FROM holdfast.claims c ";
-  const std::string order = " AND c.status < 2 ORDER BY c.id";
-  if (plan.name) {
-    return {columns + "WHERE c.resource = (SELECT id FROM holdfast.resources WHERE " + kByName +
-                ")" + order,
-            {*plan.name}};
-  }
-  return {columns + "WHERE c.resource = ANY($1::bigint[])" + order, {pg_array(plan.resources)}};
+  const std::string of_plan =
+      plan.name ? "c.resource = (SELECT id FROM holdfast.resources WHERE " + kByName + ")"
+                : std::string("c.resource = ANY($1::bigint[])");
+  const std::string columns =
+      std::string("SELECT ") + kPgLightClaim + " FROM holdfast.claims c WHERE " + of_plan;
+  // With an unknown status, a claim that never ended may hold the resource. The index of ended
+  // claims finds those at once.
+  return {columns + " AND c.status < 2 UNION ALL " + columns +
+              " AND c.status >= 2 AND c.status > 6 AND c.ended = 0 ORDER BY 1",
+          {plan.name ? *plan.name : pg_array(plan.resources)}};
 }
 
 /// The targets, and those that were posted with the keys.
@@ -121,6 +124,8 @@ PgTold<std::unique_ptr<PgScene>> PgScene::open(PgConnection& connection, const P
   }
   scene->take_resources(rows[locked], grant_grace);
   if (plan.makes_it && scene->entries_.empty()) return PgError{"dropped just now", kPgGone};
+  scene->leave_unknown(rows[live]);
+  if (plan.name && scene->unknown_) return PgError{*scene->unknown_};
   scene->take_live(rows[live], targets == 0 ? nullptr : &rows[targets]);
   for (std::size_t i = 0; ids != 0 && i < rows[ids].size(); ++i) {
     scene->ids_.push_back(static_cast<ClaimId>(rows[ids].number(i, 0)));
@@ -145,6 +150,19 @@ void PgScene::take_resources(const PgRows& rows, Micros grant_grace) {
     const Stamp seen = to_stamp(rows.number(i, 3));
     if (seen.time > now_.time) now_ = seen;
     stored_due_[id] = rows.is_null(i, 4) ? std::nullopt : std::optional(Micros(rows.number(i, 4)));
+  }
+}
+
+void PgScene::leave_unknown(const PgRows& live) {
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    if (!is_unknown(live, i)) continue;
+    const auto home = entries_.find(live.number(i, kPgResourceColumn));
+    if (home == entries_.end()) continue;
+    Claim claim = to_claim(live, i);
+    claim.resource = home->second.name;
+    if (!unknown_) unknown_ = Audit::why_unknown(claim);
+    stored_due_.erase(home->first);
+    entries_.erase(home);
   }
 }
 

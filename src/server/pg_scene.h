@@ -70,13 +70,18 @@ class PgScene {
     Micros queued{};
   };
 
-  /// The one without rows: there is no such resource.
+  /// The one without rows: there is no such resource. If nobody can tell who holds a resource,
+  /// because a claim of it has an unknown status or mode, nothing is decided about it: an error if
+  /// the plan names it, and see unknown() if it is one of several.
   static PgTold<std::unique_ptr<PgScene>> open(PgConnection& connection, const Plan& plan,
                                                Micros grant_grace);
 
   Stamp now() const { return now_; }
   std::map<std::int64_t, Entry>& entries() { return entries_; }
   Entry* only() { return entries_.empty() ? nullptr : &entries_.begin()->second; }
+
+  /// Why a resource of the plan was left out: one of its claims has an unknown status or mode.
+  const std::optional<std::string>& unknown() const { return unknown_; }
 
   /// A target, or a live claim; nothing if it is not of these resources.
   Claim* find(ClaimId id);
@@ -105,6 +110,7 @@ class PgScene {
 
  private:
   void take_resources(const PgRows& rows, Micros grant_grace);
+  void leave_unknown(const PgRows& live);
   void take_live(const PgRows& live, const PgRows* targets);
   std::optional<Micros> due_of(const Entry& entry) const;
   bool has_new_due() const;
@@ -125,6 +131,7 @@ class PgScene {
   std::map<ClaimId, std::pair<Entry*, Claim*>> changed_;
   std::set<ClaimId> new_;
   std::optional<PgDoubt> doubt_;
+  std::optional<std::string> unknown_;
   std::uint64_t expired_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "server/pg_upkeep.h"
 
+#include "server/audit.h"
 #include "server/pg_rows.h"
 #include "server/pg_transaction.h"
 
@@ -83,10 +84,25 @@ void pg_cut_off(PgConnection& connection, const PgDoubt& doubt) {
         {std::to_string(doubt.backend), doubt.transaction}}});
 }
 
+std::optional<std::string> pg_find_unknown(PgConnection& connection) {
+  constexpr std::chrono::minutes kPatience(10);
+  auto told = connection.run(
+      {{std::string("SELECT ") + kPgClaim +
+        " FROM holdfast.claims c JOIN holdfast.resources r ON r.id = c.resource "
+        "WHERE c.status NOT BETWEEN 0 AND 6 OR c.mode NOT BETWEEN 0 AND 2 ORDER BY c.id LIMIT 1"}},
+      kPatience);
+  if (auto error = error_of(told)) return error->why;
+  const PgRows& rows = std::get<0>(told)[0];
+  if (rows.size() == 0) return std::nullopt;
+  return Audit::why_unknown(to_claim(rows, 0));
+}
+
 PgTold<std::size_t> pg_drop_ended(
     PgConnection& connection, const Rules& rules, bool counts, std::size_t limit,
     const std::function<std::optional<std::string>(const std::vector<Claim>&)>& archive) {
-  const std::string ended = " FROM holdfast.claims WHERE status >= 2 ";
+  // Not those of unknown status or mode: they may hold their resource.
+  const std::string ended =
+      " FROM holdfast.claims WHERE status >= 2 AND status <= 6 AND mode BETWEEN 0 AND 2 ";
   auto told = pg_begin(
       connection, PgUse::change,
       {{"WITH aged AS (SELECT id" + ended + "AND ended <= " + kPgClock +

@@ -54,6 +54,10 @@ PgTold<PgFate> pg_fate(PgConnection& connection, const PgDoubt& doubt);
 /// Ends the connection of such a transaction if it is still there.
 void pg_cut_off(PgConnection& connection, const PgDoubt& doubt);
 
+/// Returns why the claims cannot be served: one of them has an unknown status or mode. Reads all
+/// rows, so it is for the start of a server.
+std::optional<std::string> pg_find_unknown(PgConnection& connection);
+
 /// One transaction that drops up to `limit` ended claims which need not be kept, and the resources
 /// that have none left. Only if it `counts` is Rules.retain_claims looked at. `archive` is called
 /// before the commit; its reason stops it.

@@ -658,6 +658,7 @@ std::variant<std::unique_ptr<Store>, StoreError> open_postgres(const std::string
   auto opened = open_good(conninfo);
   if (auto* error = std::get_if<PgError>(&opened)) return StoreError{"postgres: " + error->why};
   if (auto why = prepare_pg_schema(std::get<0>(opened))) return StoreError{"postgres: " + *why};
+  if (auto why = pg_find_unknown(std::get<0>(opened))) return StoreError{"postgres: " + *why};
   return std::make_unique<PostgresStore>(conninfo, std::move(rules), scheduler, log);
 }
 

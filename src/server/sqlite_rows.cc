@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "server/audit.h"
 #include "server/sqlite_lock.h"
 #include "server/sqlite_statement.h"
 
@@ -47,9 +48,9 @@ Claim read_claim(const SqliteStatement& row) {
   claim.reason = row.text(5);
   claim.ttl = Micros(row.number(6));
   claim.waiting_ttl = Micros(row.number(7));
-  claim.mode = static_cast<Mode>(row.number(8));
+  claim.mode = wire::mode_of(row.number(8));
   claim.count = static_cast<std::uint32_t>(row.number(9));
-  claim.status = static_cast<Status>(row.number(10));
+  claim.status = wire::status_of(row.number(10));
   claim.is_confirmed = row.number(11) != 0;
   claim.fence = static_cast<std::uint64_t>(row.number(12));
   claim.queued = {Micros(row.number(13)), Micros(row.number(14))};
@@ -129,6 +130,8 @@ class SqliteRows final : public Rows {
     int result = SQLITE_ROW;
     while ((result = rows.step()) == SQLITE_ROW) {
       contents.claims.push_back(read_claim(rows));
+      const Claim& claim = contents.claims.back();
+      if (Audit::is_unknown(claim)) return StoreError{file_ + ": " + Audit::why_unknown(claim)};
     }
     if (result != SQLITE_DONE) return StoreError{failure()};
     const auto time = mark("time");

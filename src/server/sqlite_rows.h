@@ -17,7 +17,8 @@ namespace holdfast::server {
 ///           file is refused. Others may read, and copy with SQLite's own backup.
 /// Forward:  tables of an earlier version are brought to this one, see sqlite_schema.h.
 /// Never:    opens a file on a network filesystem, where neither locks nor syncs can be trusted;
-///           one of another program; one of a newer schema: those are not touched. A file that was
+///           one of another program; one of a newer schema: those are not touched. Nor does it
+///           load a claim whose status or mode is unknown: load() names it then. A file that was
 ///           moved away under a running server is noticed before the next commit, not written into
 ///           the void; another in its place is not served before a restart, for its ids and fences
 ///           may be older than what was told.

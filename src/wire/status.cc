@@ -5,16 +5,22 @@ namespace {
 
 constexpr std::array<std::string_view, kStatusCount> kStatusWords{
     "waiting", "active", "released", "aborted", "withdrawn", "revoked", "expired"};
-constexpr std::array<std::string_view, 3> kModeWords{"exclusive", "shared", "counted"};
+constexpr std::array<std::string_view, kModeCount> kModeWords{"exclusive", "shared", "counted"};
+
+/// A claim that cannot be read must not end the server that shows it.
+template <std::size_t kSize>
+std::string_view word_at(const std::array<std::string_view, kSize>& words, std::size_t place) {
+  return place < kSize ? words[place] : "unknown";
+}
 
 }  // namespace
 
 std::string_view word(Status status) {
-  return kStatusWords.at(static_cast<std::size_t>(status));
+  return word_at(kStatusWords, static_cast<std::size_t>(status));
 }
 
 std::string_view word(Mode mode) {
-  return kModeWords.at(static_cast<std::size_t>(mode));
+  return word_at(kModeWords, static_cast<std::size_t>(mode));
 }
 
 std::optional<Status> to_status(std::string_view word) {

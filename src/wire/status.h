@@ -16,6 +16,7 @@ enum class Status : std::uint8_t {
   withdrawn = 4,
   revoked = 5,
   expired = 6,
+  unknown = 255,  ///< a database holds a number that is none of these; never written
 };
 inline constexpr std::size_t kStatusCount = 7;
 
@@ -24,11 +25,23 @@ enum class Mode : std::uint8_t {
   exclusive = 0,  ///< nobody
   shared = 1,     ///< other shared claims
   counted = 2,    ///< other counted ones, until there are as many as the smallest count among them
+  unknown = 255,  ///< a database holds a number that is none of these; never written
 };
+inline constexpr std::size_t kModeCount = 3;
 
 /// Neither waiting nor active any more, for ever.
 constexpr bool is_final(Status status) {
   return status >= Status::released;
+}
+
+/// Of a number in a database.
+constexpr Status status_of(std::int64_t number) {
+  const bool is_known = number >= 0 && number < static_cast<std::int64_t>(kStatusCount);
+  return is_known ? static_cast<Status>(number) : Status::unknown;
+}
+constexpr Mode mode_of(std::int64_t number) {
+  const bool is_known = number >= 0 && number < static_cast<std::int64_t>(kModeCount);
+  return is_known ? static_cast<Mode>(number) : Mode::unknown;
 }
 
 std::string_view word(Status status);
