@@ -113,6 +113,9 @@ void Api::handle(std::shared_ptr<http::Exchange> exchange) {
   const bool is_no_claim =
       call.target.place == Place::claim && !is_number_of_claim(call.target.argument);
   if (is_no_claim) return reply_message(call, 404, "no such claim");
+  if (has_nul(call.target.argument)) {
+    return reply_message(call, 400, "the name of a resource must not hold a NUL");
+  }
   if (route == nullptr) return refuse_method(call);
   if (!call.principal.may(route->scope)) {
     std::string message = "this token has not the scope \"";

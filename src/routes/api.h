@@ -138,6 +138,9 @@ std::string retry_after(std::chrono::microseconds time);
 /// For Preference-Applied: "wait=10".
 std::string applied_wait(std::chrono::microseconds time);
 
+inline constexpr std::string_view kMalformedQuery =
+    "the query is malformed: it has a bad percent code, or is not UTF-8, or holds a NUL";
+
 /// limit and offset of a query; the reason if they are no numbers, or nothing of it can be read.
 struct Page {
   std::size_t limit = 0, offset = 0;

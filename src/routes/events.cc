@@ -58,6 +58,7 @@ void Events::drain() {
 }
 
 void Api::get_events(const Call& call) {
+  if (call.query().is_malformed()) return reply_message(call, 400, kMalformedQuery);
   http::Response head;
   head.content_type = "text/event-stream";
   head.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};

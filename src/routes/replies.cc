@@ -99,7 +99,7 @@ std::optional<server::ClaimId> to_claim_id(std::string_view text) {
 }
 
 std::variant<Page, std::string> page_of(const Query& query, std::size_t default_limit) {
-  if (query.is_malformed()) return "the query is malformed";
+  if (query.is_malformed()) return std::string(kMalformedQuery);
   Page page{default_limit, 0};
   for (const auto& [key, place] : {std::pair{"limit", &page.limit}, {"offset", &page.offset}}) {
     const auto text = query.value(key);

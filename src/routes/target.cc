@@ -87,7 +87,7 @@ Query::Query(std::string_view text) {
     const std::size_t equals = pair.find('=');
     auto key = decode(pair.substr(0, equals), true);
     auto value = decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), true);
-    if (key && value) {
+    if (key && value && !has_nul(*key) && !has_nul(*value)) {
       pairs_.emplace_back(std::move(*key), std::move(*value));
     } else {
       is_malformed_ = true;

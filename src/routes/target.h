@@ -11,13 +11,19 @@ namespace holdfast::routes {
 /// UTF-8.
 std::optional<std::string> decode(std::string_view text, bool plus);
 
+/// No name holds a NUL, and a database may take it for the end of the text: what is asked for would
+/// be another name.
+inline bool has_nul(std::string_view text) {
+  return text.find('\0') != std::string_view::npos;
+}
+
 /// The query's value for a key, decoded; the last one counts.
 class Query {
  public:
   explicit Query(std::string_view text);
   std::optional<std::string> value(std::string_view key) const;
 
-  /// Part of it is badly encoded; that part is left out.
+  /// Part of it is badly encoded or holds a NUL; that part is left out.
   bool is_malformed() const { return is_malformed_; }
 
  private:

@@ -197,6 +197,13 @@ class Reader {
                        [&](const Member& member) { return member.key == key; });
   }
 
+  /// Whether the value of a key, the last if there are several, is null.
+  bool is_null(std::string_view key) const {
+    const auto last = std::find_if(members_.rbegin(), members_.rend(),
+                                   [&](const Member& member) { return member.key == key; });
+    return last != members_.rend() && last->value.kind == Value::Kind::null;
+  }
+
   std::string take_name(const char* key) {
     Value value = take(key);
     switch (value.kind) {
@@ -317,9 +324,13 @@ Parsed<ClaimChange> parse_claim_change(std::string_view body, const BodyLimits& 
   const bool has_ttl = reader.has("ttl");
   const bool has_status = reader.has("status");
   if (has_ttl) change.ttl = reader.take_seconds("ttl");
-  if (has_status) change.status = read_wanted_status(reader);
   if (has_ttl && has_status) reader.fault("extra-parameters", "only one of ttl and status");
-  if (!has_ttl && !has_status) reader.fault("missing-parameters", "one of ttl and status");
+  if (!has_ttl && (!has_status || reader.is_null("status"))) {
+    (void)reader.take("status");
+    reader.fault("missing-parameters", "one of ttl and status");
+  } else if (has_status) {
+    change.status = read_wanted_status(reader);
+  }
   return reader.end(change);
 }
 

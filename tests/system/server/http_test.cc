@@ -324,12 +324,32 @@ TEST_CASE("bytes that are no UTF-8 in a path are never the server's fault", "[se
       {"/v1/claims/?%ff=%fe", 400},
       {"/v1/claims/?resource=%", 400},
       {"/v1/claims/?resource=%zz", 400},
-      {"/v1/claims/?resource=%00", 200},
       {"/v1/resources/%ff/fence", 404},
   }));
   CAPTURE(target);
   CHECK(service().get(target).status == status);
   check_serves();
+}
+
+TEST_CASE("a NUL in a query or in the name of a resource is refused with 400", "[server][http]") {
+  const std::string name = fresh_name();
+  (void)service().claim(name);
+  const std::string cut = percent(name) + "%00" + percent("rest");
+  const std::string before = "%00" + percent(name);
+  for (const std::string& text : {cut, before, std::string("%00")}) {
+    for (const std::string& target :
+         {"/v1/claims/?resource=" + text, "/v1/claims/?other=" + text, "/v1/claims/?" + text + "=1",
+          "/v1/resources/?q=" + text, "/v1/resources/one/queue?limit=1&other=" + text,
+          "/v1/events?resource=" + text, "/v1/resources/" + text + "/queue",
+          "/v1/resources/" + text + "/fence"}) {
+      CAPTURE(target);
+      const Reply reply = service().get(target);
+      CHECK(reply.status == 400);
+      CHECK_THAT(reply.json().value("message", ""), Catch::Contains("NUL"));
+    }
+  }
+  // There is no claim with such an id, whoever asks.
+  CHECK(service().get("/v1/claims/1%00/").status == 404);
 }
 
 TEST_CASE("a head that is too large is refused with 431, whatever makes it so", "[server][http]") {

@@ -312,13 +312,16 @@ TEST_CASE("a change is one of ttl and status", "[wire]") {
 
   using Names = std::set<std::string>;
   CHECK(blamed(change("{}")) == Names{"missing-parameters"});
+  CHECK(blamed(change(R"({"status": null})")) == Names{"missing-parameters"});
+  CHECK(blamed(change(R"({"status": "active", "status": null})")) == Names{"missing-parameters"});
+  CHECK(blamed(change(R"({"ttl": 1, "status": null})")) == Names{"status", "extra-parameters"});
   CHECK(blamed(change(R"({"ttl": 1, "status": "active"})")) == Names{"extra-parameters"});
   CHECK(blamed(change(R"({"ttl": -1, "status": "x"})")) ==
         Names{"ttl", "status", "extra-parameters"});
   CHECK(blamed(change(R"({"ttl": 1, "x": 1})")) == Names{"x"});
   CHECK(blamed(change(R"({"x": 1})")) == Names{"missing-parameters", "x"});
   CHECK(blamed(change(R"({"resource": "r", "ttl": 1})")) == Names{"resource"});
-  for (const std::string bad : {"null", "\"waiting\"", "\"expired\"", "\"Active\"", "\"\"", "1",
+  for (const std::string bad : {"\"waiting\"", "\"expired\"", "\"Active\"", "\"\"", "1",
                                 "[\"active\"]", "{}", "true", "\"active\\u0000\""}) {
     INFO(bad);
     CHECK(blamed(change("{\"status\": " + bad + "}")) == Names{"status"});
