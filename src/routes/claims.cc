@@ -89,6 +89,19 @@ class FilterReader {
   std::string fault_;
 };
 
+/// For a POST whose claim has ended: under its key it was posted before, or it ended while the
+/// request waited. Neither 201 nor 202 would be true.
+std::string ended(const server::Claim& claim) {
+  std::string body = R"({"exception_class": "ConflictException", "message": "this claim is )";
+  body += wire::word(claim.status);
+  body += claim.key.empty() ? R"(; post a new one", "claim_id": )"
+                            : R"(; post a new one, with another Idempotency-Key", "claim_id": )";
+  body += std::to_string(claim.id) + R"(, "status": ")";
+  body += wire::word(claim.status);
+  body += "\"}";
+  return body;
+}
+
 bool is_good_key(std::string_view key) {
   if (key.size() > kMaxKey) return false;
   for (const char c : key) {
@@ -180,10 +193,11 @@ void Api::answer_post(const Call& call, microseconds wait, const server::Answer&
     headers.push_back({"Retry-After", retry_after(answer.time_to_lapse)});
   }
   if (wait.count() != 0) headers.push_back({"Preference-Applied", applied_wait(wait)});
+  if (claim.is_final()) return reply(call, 409, ended(claim), std::move(headers));
   std::string body;
   server::put_claim(body, answer.view, answer.now, base);
-  const bool has_waited = !claim.was_active();
-  reply(call, has_waited ? 202 : 201, std::move(body), std::move(headers));
+  const bool is_active = claim.status == server::Status::active;
+  reply(call, is_active ? 201 : 202, std::move(body), std::move(headers));
 }
 
 }  // namespace holdfast::routes

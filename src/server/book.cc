@@ -117,11 +117,9 @@ Answer Book::post(const NewClaim& wish, Stamp now) {
   if (Claim* earlier = remembered(wish, now)) {
     if (earlier->resource != wish.resource) return refusal(Answer::Kind::key_misused, now);
     Entry& home = entry(earlier->resource);
-    home.resource.settle(now);
-    home.resource.hear(*earlier, wish.heard_for, now);
+    const Outcome outcome = repeat_post(home.resource, *earlier, wish.heard_for, now);
     note(home, now.time);
-    const bool waits = earlier->status == Status::waiting;
-    return answer_of(waits ? Outcome::waiting : Outcome::active, home.resource, *earlier, now);
+    return answer_of(outcome, home.resource, *earlier, now);
   }
   const auto owned = live_of_owner_.find(wish.owner);
   if (rules_.max_claims_per_owner != 0 && owned != live_of_owner_.end() &&

@@ -14,11 +14,9 @@ namespace {
 Answer repeat(PgScene& scene, PgScene::Entry& entry, const PgScene::Key& key, Micros heard_for) {
   Claim* claim = key.resource == entry.id ? scene.find(key.claim) : nullptr;
   if (claim == nullptr) return refusal(Answer::Kind::key_misused, scene.now());
-  entry.machine.settle(scene.now());
-  entry.machine.hear(*claim, heard_for, scene.now());
+  const Outcome outcome = repeat_post(entry.machine, *claim, heard_for, scene.now());
   scene.note(entry);
-  const bool waits = claim->status == Status::waiting;
-  return answer_of(waits ? Outcome::waiting : Outcome::active, entry.machine, *claim, scene.now());
+  return answer_of(outcome, entry.machine, *claim, scene.now());
 }
 
 Answer post(PgScene& scene, PgScene::Entry& entry, const NewClaim& wish, const Rules& rules) {

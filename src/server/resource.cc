@@ -199,4 +199,11 @@ Outcome apply(Resource& resource, Claim& claim, const Change& change, Stamp now)
   return resource.end(claim, change.status.value(), {}, now);
 }
 
+Outcome repeat_post(Resource& resource, Claim& claim, Micros heard_for, Stamp now) {
+  const Outcome outcome = resource.activate(claim, heard_for, now);
+  if (outcome == Outcome::conflict) return Outcome::waiting;
+  // A lease of nothing can be over as soon as it is given.
+  return claim.status == Status::active ? Outcome::active : Outcome::wrong_state;
+}
+
 }  // namespace holdfast::server

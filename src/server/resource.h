@@ -108,4 +108,9 @@ struct Change {
 };
 Outcome apply(Resource& resource, Claim& claim, const Change& change, Stamp now);
 
+/// The POST of `claim` came again under its idempotency key: active, waiting, or wrong_state if the
+/// claim has ended. The client may have missed the first answer, so an active claim whose client
+/// was never told, or whose lease is over, gets a new lease, as with "status: active".
+Outcome repeat_post(Resource& resource, Claim& claim, Micros heard_for, Stamp now);
+
 }  // namespace holdfast::server

@@ -29,6 +29,23 @@ std::vector<long> waiters(const std::string& name, std::size_t count) {
   return service().ids(query);
 }
 
+/// What a POST is told whose claim has ended, and that nothing was granted by it.
+void check_ended(const Reply& reply, long id, const std::string& status) {
+  INFO(reply.body);
+  CHECK(reply.status == 409);
+  CHECK_FALSE(reply.has("claim-fence"));
+  CHECK(reply.header("location").ends_with(path_of(id)));
+  const Json body = reply.json();
+  CHECK(body.value("exception_class", "") == "ConflictException");
+  CHECK(body.value("claim_id", 0L) == id);
+  CHECK(body.value("status", "") == status);
+  CHECK_THAT(body.value("message", ""), Catch::Contains(status));
+}
+
+double ttl_of(const Json& claim) {
+  return claim.at("ttl").is_null() ? -1 : claim.at("ttl").get<double>();
+}
+
 /// The claims that an event stream tells of, as they come.
 class Events {
  public:
@@ -316,6 +333,81 @@ TEST_CASE("a key of a claim that waits tells how it stands now", "[server][key]"
   CHECK(now.status == 201);
   CHECK(id_of(now.json()) == id_of(first.json()));
   CHECK(service().ids("resource=" + percent(name)).size() == 2);
+}
+
+TEST_CASE("a replayed POST is answered with 201 only if its claim is active now", "[server][key]") {
+  const std::string name = fresh_name();
+  const Headers key{{"Idempotency-Key", "key of " + name}};
+  const Json body = claim_body(name, 0.2);
+  const Reply first = service().post(body, key);
+  REQUIRE(first.status == 201);
+  const long id = id_of(first.json());
+  const long rival = service().claim(name);
+  REQUIRE(eventually([&] { return service().status(rival) == "active"; }));
+  check_ended(service().post(body, key), id, "expired");
+  check_ended(service().post(body, {key.front(), wait_for(1).front()}), id, "expired");
+  CHECK(service().status(rival) == "active");
+
+  const std::string mine = fresh_name();
+  for (const std::string status : {"released", "revoked"}) {
+    const Headers own{{"Idempotency-Key", status + mine}};
+    const long done = id_of(service().post(claim_body(mine), own).json());
+    CHECK(service().patch(done, {{"status", status}}).status == 204);
+    check_ended(service().post(claim_body(mine), own), done, status);
+  }
+  CHECK(service().ids("resource=" + percent(mine)).size() == 2);
+}
+
+TEST_CASE("a POST that waited is answered with 201 only if its claim is active", "[server][wait]") {
+  const std::string name = fresh_name();
+  const long owner = service().claim(name);
+  auto waiting = later([&] { return service().post(claim_body(name, 0), wait_for(20)); });
+  const long brief = waiters(name, 1).front();
+  auto ended = later([&] { return service().post(claim_body(name), wait_for(20)); });
+  const long withdrawn = waiters(name, 2).back();
+  CHECK(service().patch(withdrawn, {{"status", "withdrawn"}}).status == 204);
+  check_ended(ended.get(), withdrawn, "withdrawn");
+
+  // A lease of nothing is over when it begins, and the claim behind it takes the place at once.
+  const long next = service().claim(name);
+  CHECK(service().patch(owner, {{"status", "released"}}).status == 204);
+  check_ended(waiting.get(), brief, "expired");
+  CHECK(service().status(next) == "active");
+}
+
+TEST_CASE("the ttl of a replayed POST is what the client may count on", "[server][key]") {
+  const std::string name = fresh_name();
+  const auto replay = [](const Json& body, const std::string& key) {
+    const Reply reply = service().post(body, {{"Idempotency-Key", key}});
+    INFO(reply.body);
+    CHECK(reply.status == 201);
+    return ttl_of(reply.json());
+  };
+  // While the lease runs, what is left of it.
+  const Json lasting = claim_body(name + "lasting", 60);
+  const long id = id_of(service().post(lasting, {{"Idempotency-Key", name + "a"}}).json());
+  REQUIRE(eventually([&] { return ttl_of(service().show(id)) < 59.2; }));
+  const double left = replay(lasting, name + "a");
+  CHECK(left < 59.2);
+  CHECK(left >= ttl_of(service().show(id)));
+
+  // The lease is over and nobody else wanted the resource: a new lease, as with status active.
+  const Json lapsing = claim_body(name + "lapsing", 5);
+  const long over = id_of(service().post(lapsing, {{"Idempotency-Key", name + "b"}}).json());
+  CHECK(service().patch(over, {{"ttl", 0}}).status == 200);
+  REQUIRE(eventually([&] { return ttl_of(service().show(over)) < 0; }));
+  CHECK(replay(lapsing, name + "b") > 4);
+
+  // A claim that became active while its client did not ask has all of its lease from now.
+  const std::string queued = name + "queued";
+  const long owner = service().claim(queued);
+  const Json body = claim_body(queued, 60);
+  const long waiter = id_of(service().post(body, {{"Idempotency-Key", name + "c"}}).json());
+  CHECK(service().patch(owner, {{"status", "released"}}).status == 204);
+  REQUIRE(eventually([&] { return ttl_of(service().show(waiter)) < 59.2; }));
+  CHECK(replay(body, name + "c") > 59.2);
+  REQUIRE(eventually([&] { return ttl_of(service().show(waiter)) < 59.2; }));
+  CHECK(replay(body, name + "c") < 59.2);
 }
 
 TEST_CASE("another key is another claim", "[server][key]") {

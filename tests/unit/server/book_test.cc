@@ -390,6 +390,7 @@ TEST_CASE("the same key is the same claim", "[server][book]") {
     const Answer ended = book.post(keyed("r", "ann", "k"), at(7));
     CHECK(ended.view.claim.id == id);
     CHECK(ended.view.claim.status == Status::released);
+    CHECK(ended.outcome == Outcome::wrong_state);
     const ClaimId next = book.post(keyed("r", "ann", "l"), at(8)).view.claim.id;
     const ClaimId waiter = book.post(keyed("r", "ann", "m"), at(9)).view.claim.id;
     const Answer waiting = book.post(keyed("r", "ann", "m"), at(10));
