@@ -69,7 +69,7 @@ constexpr cli::Action kActions[] = {
     {"unlock", "<lock_path> <id>", 2, unlock, kNeeded},
     {"owner", "<lock_path> > id", 1, owner, kNeeded},
     {"owner_nocheck", "<lock_path> > id", 1, owner_nocheck},
-    {"is_mine", "<lock_path> <id>", 1, is_mine},
+    {"is_mine", "<lock_path> <id>", {1, 2}, is_mine},
     {"is_stale", "<lock_path>", 1, is_stale, kNeeded},
     {"clean", "<lock_path>", 1, clean, kNeeded},
 };

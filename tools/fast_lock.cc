@@ -51,7 +51,7 @@ constexpr cli::Action kActions[] = {
     {"owner", "<lock_path> > id", 1, owner},
     {"is_mine", "<lock_path> <id>", 2, is_mine},
     {"ids_in_use", "<lock_path> > ids", 1, ids_in_use},
-    {"clean_stale_ids", "<lock_path> [ids]...", 1, clean_stale_ids},
+    {"clean_stale_ids", "<lock_path> [ids]...", cli::at_least(1), clean_stale_ids},
     {"clean", "<lock_path>", 1, clean},
 };
 

@@ -88,11 +88,11 @@ Exit clean(cli::Call& call) {
 constexpr auto kNeeded = cli::CheckerWords::needed;
 
 constexpr cli::Action kActions[] = {
-    {"lock", "<lock_path> <id> [grace_seconds]", 2, lock, kNeeded},
+    {"lock", "<lock_path> <id> [grace_seconds]", {2, 3}, lock, kNeeded},
     {"lock_check", "<lock_path> <id>", 2, lock_check, kNeeded},
     {"lock_nocheck", "<lock_path> <id>", 2, lock_nocheck},
     {"fast_lock", "<lock_path> <id>  (old name of lock_nocheck)", 2, lock_nocheck},
-    {"unlock", "<lock_path> <id> [grace_seconds]", 2, unlock, kNeeded},
+    {"unlock", "<lock_path> <id> [grace_seconds]", {2, 3}, unlock, kNeeded},
     {"owner", "<lock_path> > id", 1, owner},
     {"is_mine", "<lock_path> <id>", 2, is_mine},
     {"is_stale", "<lock_path>", 1, is_stale, kNeeded},

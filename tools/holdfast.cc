@@ -54,8 +54,8 @@ const Entry* find_tool(std::string_view name) {
   return nullptr;
 }
 
-/// A link of another name may lead to a link of a tool's name.
-const Entry* follow_links(std::string name) {
+/// A link of another name may lead to a link of a tool's name, which `name` is then.
+const Entry* follow_links(std::string& name) {
   for (int hops = 0; hops < 8; ++hops) {
     if (const Entry* entry = find_tool(name)) return entry;
     std::string target;
@@ -91,7 +91,11 @@ int main(int argc, char** argv) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the kernel hands it over
   const char* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (const Entry* tool = find_tool(argv[0])) return tool->run(argc, argv);
-  if (const Entry* tool = follow_links(is_path ? argv[0] : started)) return tool->run(argc, argv);
+  std::string name = is_path ? argv[0] : started;
+  if (const Entry* tool = follow_links(name)) {
+    argv[0] = name.data();  // which tells the tool whether it stands in for a shell script
+    return tool->run(argc, argv);
+  }
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (const Entry* tool = find_tool(word)) return tool->run(argc - 1, argv + 1);
   if (word == "--version") {

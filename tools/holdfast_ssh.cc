@@ -288,7 +288,7 @@ Exit check(cli::Call& call) {
 constexpr cli::Action kActions[] = {
     {"check", "<host>", 1, check},
     {"is_host_compatible", "<sshdest|hostid>", 1, is_host_compatible},
-    {"ssh_uid", "<host> <pid> [mark] > uid", 2, ssh_uid},
+    {"ssh_uid", "<host> <pid> [mark] > uid", {2, 3}, ssh_uid},
     {"are_stale", "< lines > lines", 0, are_stale},
     {"kill", "<signal number> < line", 1, kill},
 };

@@ -146,17 +146,17 @@ Exit clean(cli::Call& call) {
 }
 
 constexpr cli::Action kActions[] = {
-    {"lock", "<lock_path> <pid> [grace_seconds]", 1, lock},
-    {"lock_check", "<lock_path> <pid>", 1, lock_check},
-    {"fast_lock", "<lock_path> <pid>", 1, fast_lock},
-    {"unlock", "<lock_path> <pid|uid> [grace_seconds]", 1, unlock},
+    {"lock", "<lock_path> <pid> [grace_seconds]", {1, 3}, lock},
+    {"lock_check", "<lock_path> <pid>", {1, 2}, lock_check},
+    {"fast_lock", "<lock_path> <pid>", {1, 2}, fast_lock},
+    {"unlock", "<lock_path> <pid|uid> [grace_seconds]", {1, 3}, unlock},
     {"owner", "<lock_path> > uid", 1, owner},
     {"owner_pid", "<lock_path> > pid", 1, owner_pid},
     {"owner_hostid", "<lock_path> > hostid", 1, owner_hostid},
-    {"is_mine", "<lock_path> <pid|uid>", 1, is_mine},
+    {"is_mine", "<lock_path> <pid|uid>", {1, 2}, is_mine},
     {"is_host_compatible", "<host>", 1, is_host_compatible},
     {"is_stale", "<lock_path>", 1, is_stale},
-    {"kill_owner", "<lock_path> [signal]", 1, kill_owner},
+    {"kill_owner", "<lock_path> [signal]", {1, 2}, kill_owner},
     {"clean", "<lock_path>", 1, clean},
 };
 

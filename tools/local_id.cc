@@ -45,7 +45,7 @@ constexpr cli::Action kActions[] = {
     {"uid", "<pid> > uid", 1, uid},
     {"pid", "<uid> > pid (nothing if it is not running)", 1, pid},
     {"is_stale", "<uid>", 1, is_stale},
-    {"kill", "<uid> [signal]", 1, kill},
+    {"kill", "<uid> [signal]", {1, 2}, kill},
 };
 
 constexpr const char* kText =

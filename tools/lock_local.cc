@@ -147,7 +147,7 @@ constexpr cli::Action kActions[] = {
     {"owner_pid_nocheck", "<lock_path> > pid", 1, owner_pid_nocheck},
     {"is_mine", "<lock_path> <pid|uid>", 2, is_mine},
     {"is_stale", "<lock_path>", 1, is_stale},
-    {"kill_owner", "<lock_path> [signal]", 1, kill_owner},
+    {"kill_owner", "<lock_path> [signal]", {1, 2}, kill_owner},
     {"clean", "<lock_path>", 1, clean},
 };
 

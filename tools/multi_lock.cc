@@ -111,9 +111,9 @@ Exit owners(cli::Call& call) {
 constexpr auto kOptional = cli::CheckerWords::optional;
 
 constexpr cli::Action kActions[] = {
-    {"acquire", "[x:|s:]<lock_path>...", 1, acquire, kOptional},
-    {"release", "[x:|s:]<lock_path>...", 1, release, kOptional},
-    {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", 1, owners},
+    {"acquire", "[x:|s:]<lock_path>...", cli::at_least(1), acquire, kOptional},
+    {"release", "[x:|s:]<lock_path>...", cli::at_least(1), release, kOptional},
+    {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", cli::at_least(1), owners},
 };
 
 constexpr const char* kText =

@@ -219,9 +219,9 @@ constexpr cli::Action kRwActions[] = {
     {"queue", "<lock_path> > lines of position r|w uid seconds", 1, print_line},
     {"ids_in_use", "<lock_path> > uids", 1, ids_in_use},
     {"is_stale", "<lock_path>", 1, is_stale, kOptional},
-    {"clean_stale_ids", "<lock_path> [uids]...", 1, clean_stale_ids},
+    {"clean_stale_ids", "<lock_path> [uids]...", cli::at_least(1), clean_stale_ids},
     {"clean", "<lock_path>", 1, clean, kOptional},
-    {"status", "[--json|--ids-json] <folder>...", 1, status},
+    {"status", "[--json|--ids-json] <folder>...", cli::at_least(1), status},
 };
 
 constexpr cli::Action kFairActions[] = {

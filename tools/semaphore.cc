@@ -293,13 +293,13 @@ Exit clean(cli::Call& call) {
 }
 
 constexpr cli::Action kActions[] = {
-    {"acquire", "<semaphore_path> <max> [pid]", 2, acquire},
-    {"fast_acquire", "<semaphore_path> <max> [pid]", 2, fast_acquire},
-    {"acquire_slot", "<semaphore_path> <slot> [pid]", 2, acquire_slot},
-    {"release", "<semaphore_path> [pid|uid]", 1, release},
+    {"acquire", "<semaphore_path> <max> [pid]", {2, 3}, acquire},
+    {"fast_acquire", "<semaphore_path> <max> [pid]", {2, 3}, fast_acquire},
+    {"acquire_slot", "<semaphore_path> <slot> [pid]", {2, 3}, acquire_slot},
+    {"release", "<semaphore_path> [pid|uid]", {1, 2}, release},
     {"owners", "<semaphore_path> > uids", 1, owners},
     {"owner", "<semaphore_path> <slot> > uid", 2, owner},
-    {"slot", "<semaphore_path> [pid|uid] > slot", 1, slot},
+    {"slot", "<semaphore_path> [pid|uid] > slot", {1, 2}, slot},
     {"stale", "<semaphore_path> > slots", 1, stale},
     {"clean", "<semaphore_path>", 1, clean},
 };

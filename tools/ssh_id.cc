@@ -115,8 +115,8 @@ constexpr cli::Action kActions[] = {
     {"is_stale", "<uid>", 1, is_stale},
     {"are_stale", "< uids > 'uid verdict reason' lines", 0, are_stale},
     {"is_host_compatible", "<sshdest|hostid>", 1, is_host_compatible},
-    {"ssh_uid", "<host> <pid> [mark] > uid", 1, ssh_uid},
-    {"kill", "<uid> [signal]", 1, kill},
+    {"ssh_uid", "<host> <pid> [mark] > uid", {1, 3}, ssh_uid},
+    {"kill", "<uid> [signal]", {1, 2}, kill},
 };
 
 constexpr const char* kText =

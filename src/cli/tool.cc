@@ -14,6 +14,16 @@
 namespace holdfast::cli {
 namespace {
 
+/// Whose rules the command line follows.
+enum class Grammar {
+  ours,
+  shell,  ///< of the shell package's scripts: whatever they ignore is ignored
+};
+
+Grammar grammar_of(int argc, char** argv) {
+  return argc > 0 && std::string_view(argv[0]).ends_with(".sh") ? Grammar::shell : Grammar::ours;
+}
+
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
@@ -156,12 +166,16 @@ const Action& find_action(const Tool& tool, const std::vector<std::string>& word
   throw UsageError("unknown action (" + words.front() + ")");
 }
 
-void check_words(const Tool& tool, const Action& action, const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i < action.needed; ++i) {
+void check_words(const Tool& tool, const Action& action, const std::vector<std::string>& words,
+                 Grammar grammar) {
+  const std::string lead = "action '" + std::string(action.name) + "' ";
+  for (std::size_t i = 0; i < action.count.least; ++i) {
     if (i >= words.size() || (tool.empty_is_missing && words[i].empty())) {
-      throw UsageError("action '" + std::string(action.name) + "' needs " +
-                       std::string(action.words));
+      throw UsageError(lead + "needs " + std::string(action.words));
     }
+  }
+  if (grammar == Grammar::ours && words.size() > action.count.most) {
+    throw UsageError(lead + "has no use for '" + words[action.count.most] + "'");
   }
 }
 
@@ -207,7 +221,7 @@ int run(const Tool& tool, int argc, char** argv) {
   if (options.help) return tell_usage(usage(tool));
   const Action& action = find_action(tool, words, options);
   words.erase(words.begin());
-  check_words(tool, action, words);
+  check_words(tool, action, words, grammar_of(argc, argv));
   Call call(tool.name, std::move(words), options);
   const Exit exit = action.run(call);
   return answer(call.log, call.output(), exit.code());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -83,10 +84,25 @@ class Call;
 /// Whether the words of a stale checker stand before an action.
 enum class CheckerWords { none, optional, needed };
 
+/// How many words an action takes. A plain number is exactly that many.
+struct WordCount {
+  // NOLINTNEXTLINE(google-explicit-constructor): rows of actions say just "2"
+  constexpr WordCount(unsigned exactly) : least(exactly), most(exactly) {}
+  constexpr WordCount(unsigned at_least, unsigned at_most) : least(at_least), most(at_most) {}
+
+  unsigned least;
+  unsigned most;
+};
+
+/// For an action that takes a list: as many words as there are, but `least`.
+constexpr WordCount at_least(unsigned least) {
+  return {least, std::numeric_limits<unsigned>::max()};
+}
+
 struct Action {
   std::string_view name;
   std::string_view words;  ///< as the usage shows them
-  unsigned needed;         ///< how many must be there
+  WordCount count;
   Exit (*run)(Call&);
   CheckerWords checker = CheckerWords::none;
 };
@@ -146,6 +162,9 @@ class Call {
 std::chrono::seconds to_seconds(std::string_view what, const std::string& text);
 
 /// Parses, runs the action, writes its answer. The only place that catches.
+///
+/// argv[0] says whose rules hold: under a name that ends in ".sh" the tool stands in for a script
+/// of the shell package, and ignores surplus words as that script does.
 int run_tool(const Tool& tool, int argc, char** argv);
 
 /// Takes leading options off `words`; the first word that is none ends them. For `-s` see

@@ -169,14 +169,6 @@ TEST_CASE("missing or empty words are a usage error that makes nothing", "[e2e]"
   CHECK(at.tree().empty());
 }
 
-TEST_CASE("surplus words are ignored", "[e2e]") {
-  const Session at;
-  CHECK(at.run({"fast_lock", "lock", "L", "a", "b", "--info"}) == kSilentYes);
-  CHECK(at.tree() == kHeldByA);
-  CHECK(at.run({"fast_lock", "owner", "L", "x"}) == Result{0, "a\n", ""});
-  CHECK(at.run({"fast_lock", "unlock", "L", "a", "x"}) == kSilentYes);
-}
-
 TEST_CASE("an unknown action is a usage error and runs no program", "[e2e]") {
   const Session at;
   check_usage(at.run({"fast_lock", "touch", "L", "a"}), "touch");

@@ -320,8 +320,11 @@ TEST_CASE("the actions work at debug level with the date before every line", "[e
   Process self(kSleeper);
   const std::string uid = uid_of(self.pid_text());
   const auto debug = [&](const std::string& action) {
-    return by_variable ? at.run({"lock_local", action, "L", self.pid_text()}, {{"DEBUG", "DEBUG"}})
-                       : at.run({"lock_local", "--debug", action, "L", self.pid_text()});
+    std::vector<std::string> words{"lock_local", action, "L"};
+    if (action != "owner") words.push_back(self.pid_text());
+    if (by_variable) return at.run(words, {{"DEBUG", "DEBUG"}});
+    words.insert(words.begin() + 1, "--debug");
+    return at.run(words);
   };
   const Result locked = debug("lock");
   CHECK(locked.code == 0);

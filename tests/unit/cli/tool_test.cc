@@ -20,14 +20,15 @@ Exit remember(Call& call) {
 constexpr Action kActions[] = {
     {"do", "<a> <b>", 2, remember, CheckerWords::needed},
     {"plain", "<a>", 1, remember},
+    {"list", "<a>...", at_least(1), remember},
 };
 
 constexpr Action kOptionalActions[] = {
     {"take", "<a>", 1, remember, CheckerWords::optional},
 };
 
-int run(const Tool& tool, std::vector<std::string> words) {
-  words.insert(words.begin(), "tool");
+int run(const Tool& tool, std::vector<std::string> words, const std::string& name = "tool") {
+  words.insert(words.begin(), name);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   seen.clear();
@@ -53,7 +54,7 @@ int run_optional(std::vector<std::string> words) {
 }  // namespace
 
 TEST_CASE("options end at the first word that is none", "[cli]") {
-  CHECK(run({"-di", "--strict", "plain", "--help", "-d"}) == 13);
+  CHECK(run({"-di", "--strict", "list", "--help", "-d"}) == 13);
   CHECK(seen == std::vector<std::string>{"--help", "-d"});
   CHECK(options_seen.level == Log::Level::info);
   CHECK(options_seen.strict);
@@ -77,6 +78,15 @@ TEST_CASE("wrong words are usage", "[cli]") {
                std::vector<std::string>{"-u", "plain", "x"}, std::vector<std::string>{"--"});
   CHECK(run(words) == 10);
   CHECK(seen.empty());
+}
+
+TEST_CASE("surplus words are refused, but under the name of a shell script ignored", "[cli]") {
+  const Tool tool{.name = "tool", .text = "", .actions = kActions};
+  CHECK(run(tool, {"plain", "a", "b"}) == 10);
+  CHECK(seen.empty());
+  CHECK(run(tool, {"plain", "a", "b"}, "/some/where/tool.sh") == 13);
+  CHECK(seen == std::vector<std::string>{"a", "b"});
+  CHECK(run(tool, {"list", "a", "b", "c"}) == 13);
 }
 
 TEST_CASE("a checker collects its words and the next plain word is the action", "[cli]") {
