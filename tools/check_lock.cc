@@ -74,6 +74,13 @@ constexpr cli::Action kActions[] = {
     {"clean", "<lock_path>", 1, clean, kNeeded},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::kCheckerArg,
+    cli::rows::strict("unlock"),
+    cli::rows::dir_leaf("lock lock_nocheck"),
+    cli::rows::older_than("clean"),
+};
+
 constexpr const char* kText =
     "    A fast_lock that recovers from holders which died, by asking a checker about their ids.\n"
     "\n"
@@ -94,7 +101,7 @@ int check_lock(int argc, char** argv) {
   return cli::run_tool({.name = "check_lock",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_strict | cli::knows_dir_leaf | cli::knows_age,
+                        .options = kOptions,
                         .takes_checker = true},
                        argc, argv);
 }

@@ -117,6 +117,20 @@ constexpr cli::Action kActions[] = {
     {"clean", "<semaphore_path>", 1, clean, kOptional},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::wait("acquire", cli::rows::kWaitHelp),
+    cli::rows::nowait("acquire", cli::rows::kNowaitHelp),
+    {"--permits", "<n>", "acquire release", "so many at once (acquire: 1, release: all)",
+     cli::set_text<&cli::Options::permits>},
+    cli::rows::kCheckerArg,
+    cli::rows::kSsh,
+    kPartyGrace,
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"),
+};
+
 constexpr const char* kText =
     "    A semaphore whose permits go to those who wait in the order in which they came. A script\n"
     "    says\n"
@@ -140,7 +154,7 @@ int fair_semaphore(int argc, char** argv) {
   return cli::run_tool({.name = "fair_semaphore",
                         .text = kText,
                         .actions = kActions,
-                        .knows = kPartyKnows | cli::knows_permits,
+                        .options = kOptions,
                         .takes_checker = true},
                        argc, argv);
 }

@@ -55,6 +55,11 @@ constexpr cli::Action kActions[] = {
     {"clean", "<lock_path>", 1, clean},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::dir_leaf("lock"),
+    cli::rows::older_than("clean"),
+};
+
 constexpr const char* kText =
     "    A lock that is a directory, held by an id of your choice. The id must be used by one "
     "task\n"
@@ -70,11 +75,8 @@ constexpr const char* kText =
 }  // namespace
 
 int fast_lock(int argc, char** argv) {
-  return cli::run_tool({.name = "fast_lock",
-                        .text = kText,
-                        .actions = kActions,
-                        .knows = cli::knows_dir_leaf | cli::knows_age},
-                       argc, argv);
+  return cli::run_tool(
+      {.name = "fast_lock", .text = kText, .actions = kActions, .options = kOptions}, argc, argv);
 }
 
 }  // namespace holdfast::tools

@@ -99,6 +99,13 @@ constexpr cli::Action kActions[] = {
     {"clean", "<lock_path>", 1, clean, kNeeded},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::kCheckerArg,
+    cli::rows::grace("no second check of an id before so long (0)"),
+    cli::rows::dir_leaf("lock lock_check lock_nocheck fast_lock"),
+    cli::rows::older_than("clean"),
+};
+
 constexpr const char* kText =
     "    A fast_lock that recovers from holders which died, for checks that are dear: an id is\n"
     "    left in peace for a grace after each check, whoever made it.\n"
@@ -121,7 +128,7 @@ int grace_lock(int argc, char** argv) {
   return cli::run_tool({.name = "grace_lock",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_dir_leaf | cli::knows_age | cli::knows_grace,
+                        .options = kOptions,
                         .takes_checker = true},
                        argc, argv);
 }

@@ -293,6 +293,16 @@ constexpr cli::Action kActions[] = {
     {"kill", "<signal number> < line", 1, kill},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::kill_wait("kill"),
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    {"--connect-timeout", "<seconds>", "", "until a host has shown its key (10)",
+     cli::set_seconds<&cli::Options::connect>},
+    {"--timeout", "<seconds>", "", "until its answer is whole (30)",
+     cli::set_seconds<&cli::Options::total>},
+};
+
 constexpr const char* kText =
     "    Asks other hosts about their processes, over ssh, for ssh_id and lock_ssh, which start "
     "it\n"
@@ -314,6 +324,7 @@ int main(int argc, char** argv) {
   return cli::run_tool({.name = "holdfast-ssh",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_patience | cli::knows_ssh | cli::knows_timeouts},
+                        .options = kOptions,
+                        .takes_paths = false},
                        argc, argv);
 }

@@ -160,6 +160,21 @@ constexpr cli::Action kActions[] = {
     {"clean", "<lock_path>", 1, clean},
 };
 
+constexpr const char* kGraceHelp = "no second check of an id before so long (10)";
+
+constexpr cli::Option kOptions[] = {
+    cli::rows::grace(kGraceHelp),   cli::rows::kNotifier,
+    cli::rows::kIdHelper,           cli::rows::kChecker,
+    cli::rows::older_than("clean"), cli::rows::kill_wait("kill_owner"),
+};
+
+constexpr cli::Option kSshOptions[] = {
+    cli::rows::grace(kGraceHelp),   cli::rows::kNotifier,
+    cli::rows::kIdHelper,           cli::rows::kChecker,
+    cli::rows::kSshStrict,          cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"), cli::rows::kill_wait("kill_owner"),
+};
+
 constexpr const char* kText =
     "    A lock held by a process of any host that shares the filesystem. Who made the id of the\n"
     "    holder, the id helper, is asked whether that process lives: at most once in a grace\n"
@@ -203,7 +218,7 @@ constexpr const char* kSshText =
 
 int hostpid_lock(int argc, char** argv) {
   return cli::run_tool(
-      {.name = "hostpid_lock", .text = kText, .actions = kActions, .knows = kClusterKnows}, argc,
+      {.name = "hostpid_lock", .text = kText, .actions = kActions, .options = kOptions}, argc,
       argv);
 }
 
@@ -211,7 +226,7 @@ int lock_ssh(int argc, char** argv) {
   return cli::run_tool({.name = "lock_ssh",
                         .text = kSshText,
                         .actions = kActions,
-                        .knows = kClusterKnows | cli::knows_ssh,
+                        .options = kSshOptions,
                         .idhelper = kOurSshId},
                        argc, argv);
 }

@@ -48,6 +48,10 @@ constexpr cli::Action kActions[] = {
     {"kill", "<uid> [signal]", {1, 2}, kill},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::kill_wait("kill"),
+};
+
 constexpr const char* kText =
     "    Names a process of this host so that it cannot be mistaken for a later one with the same\n"
     "    pid: by pid, start time and boot time. Tells whether the process behind such a name "
@@ -68,8 +72,9 @@ int local_id(int argc, char** argv) {
   return cli::run_tool({.name = "local_id",
                         .text = kText,
                         .actions = kActions,
-                        .knows = cli::knows_patience,
-                        .empty_is_missing = false},
+                        .options = kOptions,
+                        .empty_is_missing = false,
+                        .takes_paths = false},
                        argc, argv);
 }
 

@@ -151,6 +151,13 @@ constexpr cli::Action kActions[] = {
     {"clean", "<lock_path>", 1, clean},
 };
 
+constexpr cli::Option kOptions[] = {
+    cli::rows::strict("unlock"),
+    cli::rows::dir_leaf("lock lock_nocheck fast_lock"),
+    cli::rows::older_than("clean"),
+    cli::rows::kill_wait("kill_owner"),
+};
+
 constexpr const char* kText =
     "    A lock held by a process of this host. A script says\n"
     "\n"
@@ -172,7 +179,7 @@ constexpr const char* kText =
 
 int lock_local(int argc, char** argv) {
   return cli::run_tool(
-      {.name = "lock_local", .text = kText, .actions = kActions, .knows = kLocalKnows}, argc, argv);
+      {.name = "lock_local", .text = kText, .actions = kActions, .options = kOptions}, argc, argv);
 }
 
 }  // namespace holdfast::tools

@@ -63,9 +63,6 @@ composite::Patience patience_of_all(const cli::Call& call, const Interrupts& int
 }
 
 Exit acquire(cli::Call& call) {
-  if (call.options.nowait && call.options.wait) {
-    throw cli::UsageError("--nowait does not go with --wait");
-  }
   const auto wants = wants_of(call);
   const Party party(call, Given::pid);
   const composite::Holder* const holder = party.holder();
@@ -111,9 +108,25 @@ Exit owners(cli::Call& call) {
 constexpr auto kOptional = cli::CheckerWords::optional;
 
 constexpr cli::Action kActions[] = {
-    {"acquire", "[x:|s:]<lock_path>...", cli::at_least(1), acquire, kOptional},
-    {"release", "[x:|s:]<lock_path>...", cli::at_least(1), release, kOptional},
-    {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", cli::at_least(1), owners},
+    {"acquire", "[x:|s:]<lock_path>...", cli::at_least(1), acquire, kOptional, cli::Paths::all},
+    {"release", "[x:|s:]<lock_path>...", cli::at_least(1), release, kOptional, cli::Paths::all},
+    {"owners", "[x:|s:]<lock_path>... > lines of S|X uid path", cli::at_least(1), owners,
+     cli::CheckerWords::none, cli::Paths::all},
+};
+
+constexpr cli::Option kOptions[] = {
+    cli::rows::wait("acquire", "wait so long for all together: 500ms, 3 (seconds), 1m (forever)"),
+    cli::rows::nowait("acquire", "try each once, and release all if one is held"),
+    {"--hold-limit", "<seconds>", "acquire", "release all after so long a wait for the next (30)",
+     cli::set_seconds<&cli::Options::hold_limit>},
+    {"--id", "<pid>", "acquire release", "the holder, if not the process that calls",
+     cli::set_text<&cli::Options::id>},
+    cli::rows::kCheckerArg,
+    cli::rows::kSsh,
+    kPartyGrace,
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
 };
 
 constexpr const char* kText =
@@ -142,7 +155,7 @@ int multi_lock(int argc, char** argv) {
   return cli::run_tool({.name = "multi_lock",
                         .text = kText,
                         .actions = kActions,
-                        .knows = (kPartyKnows & ~cli::knows_age) | cli::knows_several,
+                        .options = kOptions,
                         .takes_checker = true},
                        argc, argv);
 }

@@ -177,24 +177,15 @@ std::optional<composite::LockStatus> status_of(const disk::Path& path) {
 }
 
 Exit status(cli::Call& call) {
-  // --json and --ids-json may also stand behind the action
-  bool is_json = call.options.json;
-  bool is_ids_json = call.options.ids_json;
-  std::size_t first = 0;
-  for (; call.has(first) && (call.word(first) == "--json" || call.word(first) == "--ids-json");
-       ++first) {
-    (call.word(first) == "--json" ? is_json : is_ids_json) = true;
-  }
-  if (!call.has(first)) throw cli::UsageError("action 'status' needs <folder>...");
   composite::Status all;
-  for (std::size_t i = first; call.has(i); ++i) {
+  for (std::size_t i = 0; call.has(i); ++i) {
     for (const disk::Path& path : locks_in(call.word(i))) {
       if (auto one = status_of(path)) all.locks.push_back(std::move(*one));
     }
   }
-  if (is_ids_json) {
+  if (call.options.ids_json) {
     call.print(to_ids_json(all));
-  } else if (is_json) {
+  } else if (call.options.json) {
     call.print(to_json(all));
   } else {
     for (const composite::LockStatus& one : all.locks) {
@@ -221,7 +212,8 @@ constexpr cli::Action kRwActions[] = {
     {"is_stale", "<lock_path>", 1, is_stale, kOptional},
     {"clean_stale_ids", "<lock_path> [uids]...", cli::at_least(1), clean_stale_ids},
     {"clean", "<lock_path>", 1, clean, kOptional},
-    {"status", "[--json|--ids-json] <folder>...", cli::at_least(1), status},
+    {"status", "[--json|--ids-json] <folder>...", cli::at_least(1), status, cli::CheckerWords::none,
+     cli::Paths::all, true},
 };
 
 constexpr cli::Action kFairActions[] = {
@@ -232,6 +224,46 @@ constexpr cli::Action kFairActions[] = {
     {"queue", "<lock_path> > lines of position r|w uid seconds", 1, print_line},
     {"is_stale", "<lock_path>", 1, is_stale, kOptional},
     {"clean", "<lock_path>", 1, clean, kOptional},
+};
+
+template <bool Barge, bool PreferWriters>
+void set_order(cli::Options& options, const std::string&, const std::string&) {
+  options.barge = Barge;
+  options.prefer_writers = PreferWriters;
+}
+
+constexpr const char* kTaking = "shared exclusive";
+constexpr const char* kWaiting = "shared exclusive upgrade";
+
+constexpr cli::Option kRwOptions[] = {
+    cli::rows::wait(kWaiting, cli::rows::kWaitHelp),
+    cli::rows::nowait(kWaiting, cli::rows::kNowaitHelp),
+    {"--fair", "", kTaking, "first come, first served (default)", set_order<false, false>},
+    {"--barge", "", kTaking, "no queue: whoever tries at the right moment", set_order<true, false>},
+    {"--prefer-writers", "", kTaking, "a sharer waits as long as any writer does",
+     set_order<false, true>},
+    cli::rows::kCheckerArg,
+    cli::rows::kSsh,
+    kPartyGrace,
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    {"--json", "", "status", "as one line of JSON", cli::set_flag<&cli::Options::json>},
+    {"--ids-json", "", "status", "as the service-status document of a data server",
+     cli::set_flag<&cli::Options::ids_json>},
+    cli::rows::older_than("clean"),
+};
+
+constexpr cli::Option kFairOptions[] = {
+    cli::rows::wait("lock", cli::rows::kWaitHelp),
+    cli::rows::nowait("lock", cli::rows::kNowaitHelp),
+    cli::rows::kCheckerArg,
+    cli::rows::kSsh,
+    kPartyGrace,
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"),
 };
 
 constexpr const char* kRwText =
@@ -274,7 +306,7 @@ int rw_lock(int argc, char** argv) {
   return cli::run_tool({.name = "rw_lock",
                         .text = kRwText,
                         .actions = kRwActions,
-                        .knows = kPartyKnows | cli::knows_order | cli::knows_json,
+                        .options = kRwOptions,
                         .takes_checker = true},
                        argc, argv);
 }
@@ -283,7 +315,7 @@ int fair_lock(int argc, char** argv) {
   return cli::run_tool({.name = "fair_lock",
                         .text = kFairText,
                         .actions = kFairActions,
-                        .knows = kPartyKnows,
+                        .options = kFairOptions,
                         .takes_checker = true},
                        argc, argv);
 }

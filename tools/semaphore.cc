@@ -32,6 +32,23 @@ Kind kind_of(const cli::Call& call) {
   return is_own_tool(given.locker[0], "lock_ssh") ? Kind::cluster : Kind::command;
 }
 
+/// Of the options of lock_local, those that mean something to a slot, and --strict, which scripts
+/// keep beside the name of the locker.
+constexpr cli::Option kLocalLockerOptions[] = {
+    cli::rows::strict("unlock"),
+    cli::rows::dir_leaf("lock"),
+    cli::rows::older_than("clean"),
+};
+
+/// Of those of lock_ssh. No --dir-leaf: a folder holds no record, and without a record a holder in
+/// a container looks dead.
+constexpr cli::Option kClusterLockerOptions[] = {
+    cli::rows::grace(""),           cli::rows::kNotifier,
+    cli::rows::kIdHelper,           cli::rows::kChecker,
+    cli::rows::kSshStrict,          cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"),
+};
+
 /// What our own locker was told: by --locker-arg, and by the options of semaphore_ssh, whose
 /// notifier learns the semaphore as well.
 cli::Options locker_options(const cli::Call& call, Kind kind) {
@@ -43,9 +60,9 @@ cli::Options locker_options(const cli::Call& call, Kind kind) {
   options.ssh_insecure = call.options.ssh_insecure;
   options.age = call.options.age;
   std::vector<std::string> words = call.options.locker_args;
-  const unsigned knows = kind == Kind::local ? kLocalKnows : kClusterKnows | cli::knows_ssh;
-  cli::take_options({.name = call.tool(), .text = {}, .actions = {}, .knows = knows}, words,
-                    options);
+  cli::take_all_options(kind == Kind::local ? std::span<const cli::Option>(kLocalLockerOptions)
+                                            : kClusterLockerOptions,
+                        words, options);
   if (!words.empty()) throw cli::UsageError("the locker has no option '" + words.front() + "'");
   if (options.help || options.version) throw cli::UsageError("no help from the locker");
   if (!call.options.notifier.empty()) {
@@ -117,10 +134,6 @@ enum class Whom {
 class Site {
  public:
   Site(cli::Call& call, Whom whom, std::size_t at = 0) : kind_(kind_of(call)) {
-    if (call.options.local && call.options.locker.empty() && !call.options.idhelper.empty()) {
-      throw cli::UsageError(
-          "its slots are of a cluster: for those of this host say 'semaphore -l'");
-    }
     const bool has_word = whom != Whom::nobody && call.has(at) && !call.word(at).empty();
     const std::string word = has_word ? call.word(at) : "";
     if (kind_ == Kind::command) {
@@ -341,7 +354,27 @@ constexpr const char* kSshText =
     "          19 not held (release), 20 this very process holds a slot, or no such process;\n"
     "          'clean' is 0 if no slot is in use, else 1.\n";
 
-constexpr unsigned kKnows = cli::knows_locker | cli::knows_age;
+constexpr cli::Option kOptions[] = {
+    {"-l, --local", "", "", "the locker is lock_local", cli::set_flag<&cli::Options::local>},
+    {"-a, --locker-arg", "<word>", "", "once per word: what the locker gets before its action",
+     cli::add_word<&cli::Options::locker_args>},
+    cli::rows::older_than("clean"),
+};
+
+void refuse_local(cli::Options&, const std::string&, const std::string&) {
+  throw cli::UsageError("its slots are of a cluster: for those of this host say 'semaphore -l'");
+}
+
+constexpr cli::Option kSshOptions[] = {
+    {"-l, --local", "", "", "", refuse_local},
+    {"-a, --locker-arg", "<word>", "", "once per word: what lock_ssh gets before its action",
+     cli::add_word<&cli::Options::locker_args>},
+    cli::rows::grace("no second check of an id before so long (10)"),
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"),
+};
 
 }  // namespace
 
@@ -349,7 +382,7 @@ int semaphore(int argc, char** argv) {
   return cli::run_tool({.name = "semaphore",
                         .text = kText,
                         .actions = kActions,
-                        .knows = kKnows,
+                        .options = kOptions,
                         .takes_locker = true,
                         .words_among_options = 3},
                        argc, argv);
@@ -359,7 +392,7 @@ int semaphore_ssh(int argc, char** argv) {
   return cli::run_tool({.name = "semaphore_ssh",
                         .text = kSshText,
                         .actions = kActions,
-                        .knows = kKnows | cli::knows_grace | cli::knows_notifier | cli::knows_ssh,
+                        .options = kSshOptions,
                         .idhelper = kOurSshId,
                         .words_among_options = 2},
                        argc, argv);

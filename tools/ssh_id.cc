@@ -144,8 +144,9 @@ int ssh_id(int argc, char** argv) {
   return cli::run_tool({.name = "ssh_id",
                         .text = kText,
                         .actions = kActions,
-                        .knows = kSshIdKnows,
-                        .empty_is_missing = false},
+                        .options = kSshIdOptions,
+                        .empty_is_missing = false,
+                        .takes_paths = false},
                        argc, argv);
 }
 

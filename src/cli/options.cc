@@ -13,59 +13,47 @@ extern ostream cerr;
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <utility>
 
 #include "cli/tool.h"
 
 namespace holdfast::cli {
 namespace {
 
-bool takes_value(const std::string& option) {
-  static constexpr const char* kWithValue[] = {"-s",
-                                               "--checker-arg",
-                                               "--older-than",
-                                               "--wait",
-                                               "--grace-seconds",
-                                               "--on-check-fail",
-                                               "--idhelper",
-                                               "--connect-timeout",
-                                               "--timeout",
-                                               "--checker",
-                                               "-a",
-                                               "--locker-arg",
-                                               "--hold-limit",
-                                               "--id",
-                                               "--permits"};
-  return std::any_of(std::begin(kWithValue), std::end(kWithValue),
-                     [&](const char* name) { return option == name; });
+template <Log::Level Level>
+void set_level(Options& options, const std::string&, const std::string&) {
+  options.level = Level;  // of several the last one counts
 }
+
+constexpr Option kCommon[] = {
+    {"-di, --info", "", "", "say on stderr what happened", set_level<Log::Level::info>},
+    {"-d, --debug", "", "", "say it step by step, with the date", set_level<Log::Level::debug>},
+    {"-u, -h, --help", "", "", "print this text", set_flag<&Options::help>},
+    {"--version", "", "", "print the version", set_flag<&Options::version>},
+};
 
 /// The shell's two-letter option with one dash, which a parser would take for -d -i.
-void spell_out_info(std::vector<std::string>& words) {
+void spell_out_info(const Tool& tool, std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size() && words[i].starts_with('-'); ++i) {
     if (words[i] == "-di") words[i] = "--info";
-    if (takes_value(words[i])) ++i;
+    const Option* row = find_option(tool, words[i]);
+    if (row && row->is_named(words[i]) && row->takes_value()) ++i;
   }
-}
-
-bool is_option(const CLI::App& app, const std::string& word) {
-  return word.starts_with('-') && app.get_option_no_throw(word.substr(
-                                      0, word.starts_with("--") ? word.find('=') : word.size()));
 }
 
 /// Brings the options that stand among the leading plain words before them. A word that is no
 /// option by its whole name is a plain one, whatever it begins with: paths may.
-void bring_forward(const Tool& tool, const CLI::App& app, std::vector<std::string>& words) {
+void bring_forward(const Tool& tool, std::vector<std::string>& words) {
   std::vector<std::string> given;
   std::vector<std::string> plain;
   unsigned left = tool.words_among_options;
-  std::size_t i = 0;
-  for (; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "-di") words[i] = "--info";
-    if (is_option(app, words[i])) {
-      const bool is_locker = words[i] == "-l" || words[i] == "--local";
-      if (tool.takes_locker && is_locker && left > 0) --left;
+    if (const Option* row = find_option(tool, words[i])) {
+      if (tool.takes_locker && row->is_named("--local") && left > 0) --left;
+      const bool has_value = row->takes_value() && row->is_named(words[i]);
       given.push_back(words[i]);
-      if (takes_value(words[i]) && i + 1 < words.size()) given.push_back(words[++i]);
+      if (has_value && i + 1 < words.size()) given.push_back(words[++i]);
     } else if (left > 0) {
       plain.push_back(words[i]);
       --left;
@@ -77,7 +65,119 @@ void bring_forward(const Tool& tool, const CLI::App& app, std::vector<std::strin
   std::copy(given.begin(), given.end(), words.begin());
 }
 
+/// The names as CLI11 takes them: without -di, which is spelled out before.
+std::string names_for_parser(const Option& row) {
+  const std::string_view names = row.names;
+  return std::string(names.starts_with("-di, ") ? names.substr(5) : names);
+}
+
+/// CLI11 with the rows of a tool. Rows of one name, for different actions, are one option to it.
+class Parser {
+ public:
+  explicit Parser(const Tool& tool) {
+    app_.set_help_flag();
+    app_.prefix_command();
+    for (const Option& row : kCommon) add(row);
+    for (const Option& row : tool.options) add(row);
+  }
+
+  /// What was given, in order; leaves the other words.
+  std::vector<Given> parse(std::vector<std::string>& words) {
+    try {
+      app_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    } catch (const CLI::ParseError& e) {
+      throw UsageError(e.what());
+    }
+    std::vector<Given> given;
+    for (const CLI::Option* option : app_.parse_order()) {
+      const auto known = std::find_if(known_.begin(), known_.end(),
+                                      [&](const Known& one) { return one.option == option; });
+      const std::string value = option->results().at(known->seen++);
+      given.push_back({known->row, known->row->takes_value() ? value : ""});
+    }
+    words = app_.remaining();
+    return given;
+  }
+
+ private:
+  struct Known {
+    const CLI::Option* option;
+    const Option* row;
+    std::size_t seen;
+  };
+
+  void add(const Option& row) {
+    const bool is_known = std::any_of(known_.begin(), known_.end(), [&](const Known& one) {
+      return one.row->names == row.names;
+    });
+    if (is_known) return;
+    CLI::Option* option = nullptr;
+    if (row.takes_value()) {
+      // each use has one value, whatever that looks like
+      option = app_.add_option_function<std::vector<std::string>>(
+          names_for_parser(row), [](const std::vector<std::string>&) {});
+      option->allow_extra_args(false);
+    } else {
+      option = app_.add_flag(names_for_parser(row))->disable_flag_override();
+    }
+    known_.push_back({option, &row, 0});
+  }
+
+  CLI::App app_;
+  std::vector<Known> known_;
+};
+
+std::string quoted_list(std::string_view names) {
+  std::string list;
+  for (std::size_t from = 0; from < names.size();) {
+    const std::size_t to = std::min(names.find(' ', from), names.size());
+    if (!list.empty()) list += to == names.size() ? " and " : ", ";
+    list.append("'").append(names.substr(from, to - from)).append("'");
+    from = to + 1;
+  }
+  return list;
+}
+
+/// The row of that name which the action uses.
+const Option* row_for(const Tool& tool, const Option& named, std::string_view action) {
+  for (const Option& row : tool.options) {
+    if (row.names == named.names && row.is_for(action)) return &row;
+  }
+  return nullptr;
+}
+
+/// All actions that use an option of that name.
+std::string actions_of(const Tool& tool, const Option& named) {
+  std::string actions;
+  for (const Option& row : tool.options) {
+    if (row.names != named.names) continue;
+    actions.append(actions.empty() ? "" : " ").append(row.actions);
+  }
+  return actions;
+}
+
+bool is_listed(std::string_view list, std::string_view separator, std::string_view name) {
+  for (std::size_t from = 0; from <= list.size();) {
+    const std::size_t to = std::min(list.find(separator, from), list.size());
+    if (list.substr(from, to - from) == name) return true;
+    from = to + separator.size();
+  }
+  return false;
+}
+
 }  // namespace
+
+bool Option::is_named(std::string_view name) const {
+  return is_listed(names, ", ", name);
+}
+
+bool Option::is_for(std::string_view action) const {
+  return actions.empty() || is_listed(actions, " ", action);
+}
+
+std::span<const Option> common_options() {
+  return kCommon;
+}
 
 std::chrono::seconds to_seconds(std::string_view what, const std::string& text) {
   std::uint32_t number = 0;
@@ -89,94 +189,81 @@ std::chrono::seconds to_seconds(std::string_view what, const std::string& text) 
   return std::chrono::seconds(number);
 }
 
-void take_options(const Tool& tool, std::vector<std::string>& words, Options& options) {
-  const bool is_leading = !words.empty() && words.front().starts_with('-');
-  if (!is_leading && tool.words_among_options == 0) return;
-  if (is_leading && tool.words_among_options == 0) spell_out_info(words);
+std::chrono::milliseconds to_duration(std::string_view what, const std::string& text) {
+  using std::chrono::milliseconds;
+  static constexpr std::pair<std::string_view, milliseconds> kUnits[] = {
+      {"", std::chrono::seconds(1)},  {"ms", milliseconds(1)},      {"s", std::chrono::seconds(1)},
+      {"m", std::chrono::minutes(1)}, {"h", std::chrono::hours(1)},
+  };
+  if (text == "forever") return kForever;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  for (const auto& [name, length] : kUnits) {
+    if (ec != std::errc{} || unit != name) continue;
+    const auto most = static_cast<std::uint64_t>(milliseconds(kForever) / length);
+    return length * static_cast<std::int64_t>(std::min(number, most));
+  }
+  throw UsageError(std::string(what) +
+                   " takes a duration such as 500ms, 3 (seconds), 1m or "
+                   "forever, not '" +
+                   text + "'");
+}
 
-  CLI::App app;
-  app.set_help_flag();
-  app.prefix_command();
-  const CLI::Option* info = app.add_flag("--info");
-  const CLI::Option* debug = app.add_flag("-d,--debug");
-  app.add_flag("-u,-h,--help", options.help);
-  app.add_flag("--version", options.version);
-  if (tool.knows & knows_strict) app.add_flag("--strict", options.strict);
-  if (tool.knows & knows_dir_leaf) app.add_flag("--dir-leaf", options.dir_leaf);
-  const auto add_seconds = [&](const char* name, auto& seconds) {
-    app.add_option_function<std::string>(
-           name, [name, &seconds](const std::string& text) { seconds = to_seconds(name, text); })
-        ->take_last();
-  };
-  if (tool.knows & knows_age) add_seconds("--older-than", options.age);
-  if (tool.knows & knows_patience) add_seconds("--wait", options.patience);
-  if (tool.knows & knows_wait) add_seconds("--wait", options.wait);
-  if (tool.knows & knows_order) {
-    const auto set_order = [&options](bool barge, bool prefer_writers) {
-      return [&options, barge, prefer_writers](std::int64_t) {
-        options.barge = barge;
-        options.prefer_writers = prefer_writers;
-      };
-    };
-    app.add_flag_function("--fair", set_order(false, false));
-    app.add_flag_function("--barge", set_order(true, false));
-    app.add_flag_function("--prefer-writers", set_order(false, true));
+const Option* find_option(const Tool& tool, std::string_view word) {
+  const std::string_view name = word.starts_with("--") ? word.substr(0, word.find('=')) : word;
+  for (const std::span<const Option> rows : {std::span<const Option>(kCommon), tool.options}) {
+    for (const Option& row : rows) {
+      if (row.is_named(word) || (row.takes_value() && row.is_named(name))) return &row;
+    }
   }
-  if (tool.knows & knows_several) {
-    app.add_flag("--nowait", options.nowait);
-    add_seconds("--hold-limit", options.hold_limit);
-    app.add_option("--id", options.id)->take_last();
-  }
-  if (tool.knows & knows_permits) app.add_option("--permits", options.permits)->take_last();
-  if (tool.knows & knows_cluster) app.add_flag("--ssh", options.ssh);
-  if (tool.knows & knows_json) {
-    app.add_flag("--json", options.json);
-    app.add_flag("--ids-json", options.ids_json);
-  }
-  if (tool.knows & knows_grace) add_seconds("--grace-seconds", options.grace);
-  if (tool.knows & knows_timeouts) {
-    add_seconds("--connect-timeout", options.connect);
-    add_seconds("--timeout", options.total);
-  }
-  // each use adds a word, whatever it looks like
-  const auto add_words = [&](const char* name, std::vector<std::string>& to) {
-    app.add_option_function<std::vector<std::string>>(name,
-                                                      [&to](const std::vector<std::string>& args) {
-                                                        to.insert(to.end(), args.begin(),
-                                                                  args.end());
-                                                      })
-        ->allow_extra_args(false);
-  };
-  if (tool.takes_checker) add_words("-s,--checker-arg", options.checker);
-  if (tool.knows & knows_notifier) add_words("--on-check-fail", options.notifier);
-  if (tool.knows & knows_helpers) {
-    add_words("--idhelper", options.idhelper);
-    add_words("--checker", options.checker);
-  }
-  if (tool.knows & knows_ssh) {
-    app.add_flag("--ssh-strict", options.ssh_strict);
-    app.add_flag("--ssh-insecure", options.ssh_insecure);
-  }
-  if (tool.knows & knows_locker) {
-    app.add_flag("-l,--local", options.local);
-    add_words("-a,--locker-arg", options.locker_args);
-  }
+  return nullptr;
+}
+
+std::vector<Given> take_options(const Tool& tool, std::vector<std::string>& words,
+                                Options& options) {
   if (tool.words_among_options > 0) {
-    bring_forward(tool, app, words);
-    if (words.empty() || !words.front().starts_with('-')) return;
+    bring_forward(tool, words);
+  } else {
+    spell_out_info(tool, words);
   }
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-  } catch (const CLI::ParseError& e) {
-    throw UsageError(e.what());
-  }
-  for (const CLI::Option* given : app.parse_order()) {  // the last one counts
-    if (given == info) options.level = Log::Level::info;
-    if (given == debug) options.level = Log::Level::debug;
-  }
-  words = app.remaining();
-  if (!words.empty() && words.front().starts_with('-'))
+  if (words.empty() || !words.front().starts_with('-')) return {};
+  std::vector<Given> given = Parser(tool).parse(words);
+  if (!words.empty() && words.front().starts_with('-')) {
     throw UsageError("unknown option " + words.front());
+  }
+  std::vector<Given> of_actions;
+  for (Given& one : given) {
+    if (one.row->actions.empty()) {
+      one.row->set(options, std::string(one.row->long_name()), one.value);
+    } else {
+      of_actions.push_back(std::move(one));
+    }
+  }
+  return of_actions;
+}
+
+void set_options(const Tool& tool, std::string_view action, const std::vector<Given>& given,
+                 bool ignores_others, Options& options) {
+  for (const Given& one : given) {
+    const std::string name(one.row->long_name());
+    if (const Option* row = row_for(tool, *one.row, action)) {
+      row->set(options, name, one.value);
+    } else if (!ignores_others) {
+      throw UsageError("'" + name + "' is not for '" + std::string(action) + "', but for " +
+                       quoted_list(actions_of(tool, *one.row)));
+    }
+  }
+  if (options.wait && options.nowait) throw UsageError("--nowait does not go with --wait");
+}
+
+void take_all_options(std::span<const Option> rows, std::vector<std::string>& words,
+                      Options& options) {
+  const Tool tool{.name = {}, .text = {}, .actions = {}, .options = rows};
+  for (const Given& one : take_options(tool, words, options)) {
+    one.row->set(options, std::string(one.row->long_name()), one.value);
+  }
 }
 
 }  // namespace holdfast::cli

@@ -33,79 +33,6 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-std::string usage(const Tool& tool) {
-  std::string text = "\n";
-  std::string_view lead = "    usage: ";
-  for (const Action& action : tool.actions) {
-    text.append(lead).append(tool.name).append(" ");
-    if (action.checker == CheckerWords::needed) text += "<stale_checker> ";
-    if (action.checker == CheckerWords::optional) text += "[stale_checker] ";
-    if (tool.takes_locker) text += "<locker> ";
-    text.append(action.name).append(" ").append(action.words).append("\n");
-    lead = "           ";
-  }
-  text += "\n    options: -di|--info | -d|--debug | -u|-h|--help | --version\n";
-  if (tool.knows & knows_strict)
-    text += "             --strict            unlocking what is not held is an error\n";
-  if (tool.knows & knows_dir_leaf)
-    text += "             --dir-leaf          lock with a folder, not a file, as the mark\n";
-  if (tool.knows & knows_age)
-    text += "             --older-than <s>    clean: proposals untouched for that long (5)\n";
-  if (tool.knows & knows_patience)
-    text += "             --wait <s>          kill: how long to wait for the end (5)\n";
-  if (tool.knows & knows_wait)
-    text +=
-        tool.knows & knows_several
-            ? "             --wait <s>          how long, for all together (as long as it takes)\n"
-            : "             --wait <s>          stand in line for so long (0: one attempt)\n";
-  if (tool.knows & knows_permits)
-    text += "             --permits <n>       so many at once (acquire: 1, release: all)\n";
-  if (tool.knows & knows_several)
-    text +=
-        "             --nowait            try each once, and give all back if one is refused\n"
-        "             --hold-limit <s>    give all back after so long a wait for the next (30)\n"
-        "             --id <pid>          for that process, if not for the one that calls\n";
-  if (tool.knows & knows_order)
-    text +=
-        "             --fair              first come, first served (default)\n"
-        "             --barge             no line: whoever tries at the right moment\n"
-        "             --prefer-writers    a sharer waits as long as any writer does\n";
-  if (tool.knows & knows_cluster)
-    text += "             --ssh               ids of processes of any host, as lock_ssh has them\n";
-  if (tool.knows & knows_json)
-    text +=
-        "             --json              status: as one line of JSON\n"
-        "             --ids-json          status: as the service-status document of a data "
-        "server\n";
-  if (tool.knows & knows_grace) {
-    text += "             --grace-seconds <s> how long an id is left in peace between two checks";
-    text += tool.knows & knows_cluster ? " (--ssh: 10)\n" : "\n";
-  }
-  if (tool.knows & knows_notifier)
-    text += "             --on-check-fail <word>...  what to run when nobody can tell\n";
-  if (tool.knows & knows_helpers)
-    text +=
-        "             --idhelper <word>...  what makes ids, as ssh_id does\n"
-        "             --checker <word>...   what checks them, if not the id helper\n";
-  if (tool.knows & knows_timeouts)
-    text +=
-        "             --connect-timeout <s>  until a host has shown its key (10)\n"
-        "             --timeout <s>          until its answer is whole (30)\n";
-  if (tool.takes_locker)
-    text += "             <locker>            -l|--local, or a command that locks the slots\n";
-  if (tool.knows & knows_locker)
-    text += tool.takes_locker
-                ? "             -a|--locker-arg <word>...  what that command, or ours, gets before "
-                  "the action\n"
-                : "             -a|--locker-arg <word>...  what lock_ssh gets before the action\n";
-  if (tool.knows & knows_ssh)
-    text +=
-        "             --ssh-strict        ask only hosts whose key is known\n"
-        "             --ssh-insecure      ask any host, whatever its key\n";
-  text.append("\n").append(tool.text).append("\n");
-  return text;
-}
-
 /// Honoured as the shell does; nothing else in the environment is.
 Log::Level level_from_environment() {
   const char* debug = std::getenv("DEBUG");
@@ -116,24 +43,27 @@ Log::Level level_from_environment() {
 
 /// Options, then the checker with its own words where the tool takes one; leaves the action and its
 /// words.
-void take_leading_words(const Tool& tool, std::vector<std::string>& words, Options& options) {
-  take_options(tool, words, options);
+std::vector<Given> take_leading_words(const Tool& tool, std::vector<std::string>& words,
+                                      Options& options) {
+  std::vector<Given> given = take_options(tool, words, options);
   if (tool.takes_locker && !options.local && !words.empty()) {
     options.locker.push_back(words.front());
     words.erase(words.begin());
   }
-  if (!tool.takes_checker) return;
+  if (!tool.takes_checker) return given;
   const auto is_action_without = [&](const std::string& word) {
     return std::any_of(tool.actions.begin(), tool.actions.end(), [&](const Action& action) {
       return action.name == word && action.checker != CheckerWords::needed;
     });
   };
-  if (words.empty() || is_action_without(words.front())) return;
+  if (words.empty() || is_action_without(words.front())) return given;
   if (options.checker.empty()) {
     options.checker.push_back(words.front());
     words.erase(words.begin());
-    take_options(tool, words, options);
+    const std::vector<Given> more = take_options(tool, words, options);
+    given.insert(given.end(), more.begin(), more.end());
   }
+  return given;
 }
 
 bool needs_checker(const Tool& tool) {
@@ -166,8 +96,34 @@ const Action& find_action(const Tool& tool, const std::vector<std::string>& word
   throw UsageError("unknown action (" + words.front() + ")");
 }
 
+/// Flags that stand directly behind their action.
+void take_flags(const Tool& tool, const Action& action, std::vector<std::string>& words,
+                std::vector<Given>& given) {
+  while (action.flags_may_follow && !words.empty()) {
+    const Option* row = find_option(tool, words.front());
+    if (!row || row->takes_value() || row->actions.empty()) return;
+    given.push_back({row, ""});
+    words.erase(words.begin());
+  }
+}
+
+/// A user who writes an option behind the action must not get a lock of that name.
+void check_paths(const Tool& tool, const Action& action, const std::vector<std::string>& words) {
+  const std::size_t paths = action.paths == Paths::all     ? words.size()
+                            : action.paths == Paths::first ? std::min<std::size_t>(words.size(), 1)
+                                                           : 0;
+  for (std::size_t i = 0; i < paths; ++i) {
+    if (!find_option(tool, words[i])) continue;
+    throw UsageError("'" + words[i] +
+                     "' is an option and stands before the action; a path of that name is written "
+                     "'./" +
+                     words[i] + "'");
+  }
+}
+
 void check_words(const Tool& tool, const Action& action, const std::vector<std::string>& words,
                  Grammar grammar) {
+  if (grammar == Grammar::ours && tool.takes_paths) check_paths(tool, action, words);
   const std::string lead = "action '" + std::string(action.name) + "' ";
   for (std::size_t i = 0; i < action.count.least; ++i) {
     if (i >= words.size() || (tool.empty_is_missing && words[i].empty())) {
@@ -214,14 +170,17 @@ int run(const Tool& tool, int argc, char** argv) {
   Options options;
   options.level = level_from_environment();
   if (!tool.idhelper.empty()) options.idhelper.emplace_back(tool.idhelper);
-  take_leading_words(tool, words, options);
+  const Grammar grammar = grammar_of(argc, argv);
+  std::vector<Given> given = take_leading_words(tool, words, options);
   if (options.version) {
     return answer(Log(options.level), std::string(tool.name) + " (holdfast) " + kVersion + "\n", 0);
   }
-  if (options.help) return tell_usage(usage(tool));
+  if (options.help) return tell_usage(usage(tool, tool.name));
   const Action& action = find_action(tool, words, options);
   words.erase(words.begin());
-  check_words(tool, action, words, grammar_of(argc, argv));
+  take_flags(tool, action, words, given);
+  check_words(tool, action, words, grammar);
+  set_options(tool, action.name, given, grammar == Grammar::shell, options);
   Call call(tool.name, std::move(words), options);
   const Exit exit = action.run(call);
   return answer(call.log, call.output(), exit.code());
@@ -248,7 +207,7 @@ int run_tool(const Tool& tool, int argc, char** argv) {
   try {
     return run(tool, argc, argv);
   } catch (const UsageError& e) {
-    return tell_usage(usage(tool) + "Error - " + e.what() + "\n");
+    return tell_usage(usage(tool, tool.name) + "Error - " + e.what() + "\n");
   } catch (const EnvironmentError& e) {
     Log().error("{}", e.what());
     return static_cast<int>(LockExit::usage);

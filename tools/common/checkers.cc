@@ -24,13 +24,11 @@ bool is_our_ssh_id(const std::string& word) {
 std::unique_ptr<identity::SshId> make_ssh_id(const cli::Call& call,
                                              std::span<const std::string> words,
                                              identity::Output output) {
-  static constexpr cli::Tool kOptions{
-      .name = "ssh_id", .text = {}, .actions = {}, .knows = kSshIdKnows};
   if (words.empty() || !is_our_ssh_id(words[0])) return nullptr;
   cli::Options given = call.options;
   given.notifier.clear();
   std::vector<std::string> rest(words.begin() + 1, words.end());
-  cli::take_options(kOptions, rest, given);
+  cli::take_all_options(kSshIdOptions, rest, given);
   // as a program it would answer these with 0, which stands for "dead"
   if (given.help || given.version) throw cli::UsageError("ssh_id is asked about ids, not for help");
   if (!rest.empty()) return nullptr;

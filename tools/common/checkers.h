@@ -13,23 +13,19 @@
 
 namespace holdfast::tools {
 
-/// The options of our ssh_id, as cli::Knows.
-inline constexpr unsigned kSshIdKnows = cli::knows_patience | cli::knows_notifier | cli::knows_ssh;
+/// The options of our ssh_id.
+inline constexpr cli::Option kSshIdOptions[] = {
+    cli::rows::kNotifier,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    cli::rows::kill_wait("kill"),
+};
 
 /// A word for our own ssh_id, wherever it may be installed.
 inline constexpr std::string_view kOurSshId = "holdfast ssh_id";
 
 /// How long the lockers of a cluster leave an id in peace between two checks, unless told.
 inline constexpr std::chrono::seconds kGrace{10};
-
-/// What the local locker knows.
-inline constexpr unsigned kLocalKnows =
-    cli::knows_strict | cli::knows_dir_leaf | cli::knows_age | cli::knows_patience;
-
-/// What those of a cluster know. No --dir-leaf: a folder holds no record, and without one a holder
-/// in a container looks dead.
-inline constexpr unsigned kClusterKnows = cli::knows_age | cli::knows_patience | cli::knows_grace |
-                                          cli::knows_notifier | cli::knows_helpers;
 
 /// Our own tools are asked in this process, with the holder's record at hand; any other program is
 /// run, and its standard output goes to `output`.

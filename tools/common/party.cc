@@ -121,7 +121,7 @@ const std::string& slot_given(const cli::Call& call) {
 }
 
 composite::Patience patience_of(const cli::Call& call, const Interrupts& interrupts) {
-  return composite::Patience::of(call.options.wait.value_or(std::chrono::seconds(0)),
+  return composite::Patience::of(call.options.wait.value_or(std::chrono::milliseconds(0)),
                                  interrupts.fd());
 }
 

@@ -12,9 +12,8 @@
 
 namespace holdfast::tools {
 
-/// What the tools with a line know of ids: local ones, --ssh, or any with a checker.
-inline constexpr unsigned kPartyKnows = cli::knows_age | cli::knows_wait | cli::knows_cluster |
-                                        cli::knows_grace | cli::knows_notifier | cli::knows_ssh;
+inline constexpr cli::Option kPartyGrace =
+    cli::rows::grace("no second check of an id before so long (with --ssh 10, else 0)");
 
 /// Whether the word has to be a process that runs, or may be the uid of one that does not.
 enum class Given { pid, pid_or_uid };

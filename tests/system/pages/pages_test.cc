@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <regex>
+#include <tuple>
 
 #include "base/record.h"
 #include "manual.h"
@@ -49,6 +50,58 @@ std::set<std::string> options_in_page(const Page& page) {
   std::set<std::string> options;
   for (const std::string& tag : page.tags("OPTIONS")) options.merge(options_in(tag));
   return options;
+}
+
+/// An option: its names, its value, and the actions that it is for.
+using OptionRow = std::tuple<std::set<std::string>, std::string, std::set<std::string>>;
+
+/// The words of "a, b and c".
+std::set<std::string> words_of(const std::string& list) {
+  static const std::regex kWord("[a-z_]+");
+  std::set<std::string> words;
+  for (std::sregex_iterator it(list.begin(), list.end(), kWord), end; it != end; ++it) {
+    words.insert(it->str());
+  }
+  words.erase("and");
+  return words;
+}
+
+/// "      -w, --wait <duration>     lock: how long to wait"
+std::set<OptionRow> options_of_help(const std::string& tool) {
+  static const std::regex kRow(R"(      (-[-a-z, ]*[a-z])(?: <([a-z]+)>)?  +(?:([a-z_, ]+): )?.*)");
+  const auto actions = actions_in_help(tool);
+  std::set<OptionRow> rows;
+  for (const std::string& line : split_lines(help_of(tool))) {
+    std::smatch match;
+    if (!std::regex_match(line, match, kRow)) continue;
+    auto of = words_of(match[3]);
+    const bool are_actions = std::includes(actions.begin(), actions.end(), of.begin(), of.end());
+    rows.insert({options_in(match[1]), match[2], are_actions ? of : std::set<std::string>{}});
+  }
+  return rows;
+}
+
+/// The same of the page, where the text of an option that is for some actions begins with "For" and
+/// their names, up to a colon.
+std::set<OptionRow> options_of_page(const Page& page) {
+  static const std::regex kValue(".* ([a-z]+)");
+  std::set<OptionRow> rows;
+  const auto lines = page.lines("OPTIONS");
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    if (lines[i] != ".TP") continue;
+    const std::string tag = std::regex_replace(without_escapes(lines[++i]), std::regex("\""), "");
+    std::string list;
+    const bool is_for_some = i + 1 < lines.size() && lines[i + 1] == "For";
+    for (std::size_t k = i + 2; is_for_some && k < lines.size(); ++k) {
+      list += " " + std::regex_replace(lines[k], std::regex("^\\.BR? "), "");
+      if (lines[k].ends_with(":")) break;
+    }
+    std::smatch match;
+    const bool has_value = std::regex_match(tag, match, kValue);
+    rows.insert(
+        {options_in(tag.substr(tag.find(' '))), has_value ? match[1].str() : "", words_of(list)});
+  }
+  return rows;
 }
 
 /// Of UTF-8 text.
@@ -222,6 +275,16 @@ TEST_CASE("the page of a tool lists the options of its help and no others", "[pa
     const auto options = options_in(help_of(tool));
     REQUIRE(options.count("--info") == 1);
     CHECK(options_in_page(Page(tool + ".1")) == options);
+  }
+}
+
+TEST_CASE("each option has the same names, value and actions in the help and in the page",
+          "[pages]") {
+  for (const std::string& tool : programs()) {
+    CAPTURE(tool);
+    const auto rows = options_of_help(tool);
+    REQUIRE(rows.size() >= 4);
+    CHECK(options_of_page(Page(tool + ".1")) == rows);
   }
 }
 

@@ -587,7 +587,7 @@ TEST_CASE("lock_local with folders as leaves recovers from the dead too", "[e2e]
 TEST_CASE("a lock path that looks like an option is a lock", "[e2e]") {
   const Session at;
   Process self(kSleeper);
-  const std::string lock = GENERATE("--help x", "--info", "a lock");
+  const std::string lock = GENERATE("--help x", "--infos", "a lock");
   CHECK(at.run({"lock_local", "lock", lock, self.pid_text()}) == kSilentYes);
   CHECK(at.run({"lock_local", "owner_pid", lock}).out == self.pid_text() + "\n");
   CHECK(at.run({"lock_local", "unlock", lock, self.pid_text()}) == kSilentYes);

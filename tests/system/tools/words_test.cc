@@ -87,3 +87,104 @@ TEST_CASE("the names of the shell package go on to ignore surplus words", "[e2e]
   CHECK(at.run({semaphore, "-l", "release", "S", pid, "more"}) == kSilentYes);
   CHECK(at.tree().empty());
 }
+
+TEST_CASE("an option where a path is expected is refused, and the message says how to write it",
+          "[e2e][words]") {
+  const Session at;
+  const Process self(kSleeper);
+  const std::string pid = self.pid_text();
+  const auto [words, option] = GENERATE_COPY(table<Words, std::string>({
+      {{"multi_lock", "acquire", "--wait", "3", "a", "b"}, "--wait"},
+      {{"multi_lock", "--nowait", "acquire", "a", "--wait=3", "b"}, "--wait=3"},
+      {{"multi_lock", "owners", "a", "--info"}, "--info"},
+      {{"fair_lock", "lock", "--wait", "5", "deploy.lock", pid}, "--wait"},
+      {{"fair_lock", "lock", "-w", pid}, "-w"},
+      {{"fast_lock", "lock", "--help", "a"}, "--help"},
+      {{"fast_lock", "owner", "-di"}, "-di"},
+      {{"fast_lock", "clean", "--older-than=7"}, "--older-than=7"},
+      {{"lock_local", "lock", "--info", pid}, "--info"},
+      {{"lock_local", "lock", "--wait", pid}, "--wait"},
+      {{"lock_ssh", "owner", "--grace-seconds"}, "--grace-seconds"},
+      {{"rw_lock", "status", ".", "--json"}, "--json"},
+      {{"check_lock", "true", "lock", "-s", "a"}, "-s"},
+      {{"fair_semaphore", "acquire", "--permits", "2", pid}, "--permits"},
+  }));
+  check_refused(at, words,
+                "'" + option +
+                    "' is an option and stands before the action; a path of that name "
+                    "is written './" +
+                    option + "'");
+}
+
+TEST_CASE("a path that only looks like an option, or is written with its folder, is a path",
+          "[e2e][words]") {
+  const Session at;
+  const std::string path =
+      GENERATE("--help lock_local", "--no-such-option", "./--wait", "-x", "--info=", "--wait 3");
+  CAPTURE(path);
+  CHECK(at.run({"fast_lock", "lock", path, "a"}) == kSilentYes);
+  CHECK(at.run({"fast_lock", "owner", path}) == Result{0, "a\n", ""});
+  CHECK(at.run({"fast_lock", "unlock", path, "a"}) == kSilentYes);
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("the names of the shell package take any word for a path", "[e2e][words]") {
+  const Session at;
+  const std::string path = GENERATE("--help", "--info", "-di", "--older-than", "--help lock_local");
+  const std::string fast = shell_name("lib/fast_lock.sh");
+  CAPTURE(path);
+  CHECK(at.run({fast, "lock", path, "a"}) == kSilentYes);
+  CHECK(at.run({fast, "owner", path}) == Result{0, "a\n", ""});
+  CHECK(at.run({fast, "unlock", path, "a"}) == kSilentYes);
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("an option that the action does not use is refused by name", "[e2e][words]") {
+  const Session at;
+  const Process self(kSleeper);
+  const std::string pid = self.pid_text();
+  const auto [words, cause] = GENERATE_COPY(table<Words, std::string>({
+      {{"lock_local", "--wait", "3", "owner", "L"},
+       "'--wait' is not for 'owner', but for 'kill_owner'"},
+      {{"lock_local", "--wait=3", "owner", "L"}, "'--wait' is not for 'owner'"},
+      {{"lock_local", "-w", "3", "clean", "L"}, "'--wait' is not for 'clean'"},
+      {{"lock_local", "--wait", "3", "lock_nocheck", "L", pid}, "'--wait' is not for"},
+      {{"lock_local", "--strict", "lock", "L", pid},
+       "'--strict' is not for 'lock', but for "
+       "'unlock'"},
+      {{"lock_local", "--older-than", "3", "lock", "L", pid}, "'--older-than' is not for 'lock'"},
+      {{"fast_lock", "--dir-leaf", "unlock", "L", "a"}, "'--dir-leaf' is not for 'unlock'"},
+      {{"check_lock", "true", "--strict", "lock", "L", "a"}, "'--strict' is not for 'lock'"},
+      {{"lock_ssh", "--wait", "3", "is_mine", "L", pid}, "'--wait' is not for 'is_mine'"},
+      {{"local_id", "--wait", "3", "uid", pid}, "'--wait' is not for 'uid', but for 'kill'"},
+      {{"ssh_id", "--wait", "3", "uid", pid}, "'--wait' is not for 'uid', but for 'kill'"},
+      {{"semaphore", "-l", "--older-than", "3", "acquire", "S", "1", pid}, "'--older-than' is not"},
+      {{"rw_lock", "--wait", "3", "unlock", "L", pid},
+       "'--wait' is not for 'unlock', but for 'shared', 'exclusive' and 'upgrade'"},
+      {{"rw_lock", "--json", "owners", "L"}, "'--json' is not for 'owners', but for 'status'"},
+      {{"rw_lock", "--barge", "upgrade", "L", pid}, "'--barge' is not for 'upgrade'"},
+      {{"fair_lock", "--wait", "3", "queue", "L"}, "'--wait' is not for 'queue', but for 'lock'"},
+      {{"fair_semaphore", "--permits", "2", "owners", "S"}, "'--permits' is not for 'owners'"},
+      {{"multi_lock", "--nowait", "release", "a"}, "'--nowait' is not for 'release'"},
+      {{"multi_lock", "--id", pid, "owners", "a"}, "'--id' is not for 'owners'"},
+      {{"multi_lock", "--hold-limit", "3", "release", "a"}, "'--hold-limit' is not for 'release'"},
+  }));
+  check_refused(at, words, cause);
+}
+
+TEST_CASE("an option that says what the lock is goes with every action", "[e2e][words]") {
+  const Session at;
+  CHECK(at.run({"lock_ssh", "--grace-seconds", "5", "--on-check-fail", "true", "owner", "L"}) ==
+        kSilentYes);
+  CHECK(at.run({"rw_lock", "--ssh", "--grace-seconds", "5", "owners", "L"}) == kSilentYes);
+  CHECK(at.run({"hostpid_lock", "--idhelper", "local_id", "owner", "L"}) == kSilentYes);
+}
+
+TEST_CASE("the names of the shell package take each option with every action", "[e2e][words]") {
+  const Session at;
+  const Process self(kSleeper);
+  const std::string local = shell_name("lock_local.sh");
+  CHECK(at.run({local, "--strict", "lock", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.run({local, "--older-than", "3", "is_mine", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.run({local, "--dir-leaf", "unlock", "L", self.pid_text()}) == kSilentYes);
+}

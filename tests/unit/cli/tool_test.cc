@@ -23,6 +23,16 @@ constexpr Action kActions[] = {
     {"list", "<a>...", at_least(1), remember},
 };
 
+constexpr Option kOptions[] = {
+    rows::strict(""),
+    rows::older_than(""),
+    rows::kCheckerArg,
+};
+
+constexpr Option kCheckerOptions[] = {
+    rows::kCheckerArg,
+};
+
 constexpr Action kOptionalActions[] = {
     {"take", "<a>", 1, remember, CheckerWords::optional},
 };
@@ -40,22 +50,25 @@ int run(std::vector<std::string> words, bool takes_checker = false) {
   return run({.name = "tool",
               .text = "",
               .actions = kActions,
-              .knows = knows_strict | knows_age,
+              .options = kOptions,
               .takes_checker = takes_checker},
              std::move(words));
 }
 
 int run_optional(std::vector<std::string> words) {
-  return run(
-      {.name = "tool", .text = "", .actions = kOptionalActions, .knows = 0, .takes_checker = true},
-      std::move(words));
+  return run({.name = "tool",
+              .text = "",
+              .actions = kOptionalActions,
+              .options = kCheckerOptions,
+              .takes_checker = true},
+             std::move(words));
 }
 
 }  // namespace
 
 TEST_CASE("options end at the first word that is none", "[cli]") {
-  CHECK(run({"-di", "--strict", "list", "--help", "-d"}) == 13);
-  CHECK(seen == std::vector<std::string>{"--help", "-d"});
+  CHECK(run({"-di", "--strict", "list", "x", "--help", "-d"}) == 13);
+  CHECK(seen == std::vector<std::string>{"x", "--help", "-d"});
   CHECK(options_seen.level == Log::Level::info);
   CHECK(options_seen.strict);
 }
@@ -87,6 +100,51 @@ TEST_CASE("surplus words are refused, but under the name of a shell script ignor
   CHECK(run(tool, {"plain", "a", "b"}, "/some/where/tool.sh") == 13);
   CHECK(seen == std::vector<std::string>{"a", "b"});
   CHECK(run(tool, {"list", "a", "b", "c"}) == 13);
+}
+
+TEST_CASE("a duration is written with a unit, as seconds or as a word", "[cli]") {
+  using std::chrono::milliseconds;
+  const auto [text, length] = GENERATE(table<std::string, milliseconds>({
+      {"500ms", milliseconds(500)},
+      {"0", milliseconds(0)},
+      {"3", milliseconds(3000)},
+      {"3s", milliseconds(3000)},
+      {"1m", milliseconds(60'000)},
+      {"2h", milliseconds(7'200'000)},
+      {"forever", milliseconds(kForever)},
+      {"18446744073709551615", milliseconds(kForever)},
+      {"18446744073709551615h", milliseconds(kForever)},
+  }));
+  CAPTURE(text);
+  CHECK(to_duration("--wait", text) == length);
+}
+
+TEST_CASE("what is no duration is named, with examples", "[cli]") {
+  const std::string text = GENERATE("", "x", "-1", "1.5", "3 s", "3S", "1mm", "ms", "+3", "Forever",
+                                    "18446744073709551616", "0x3");
+  CHECK_THROWS_WITH(
+      to_duration("--wait", text),
+      "--wait takes a duration such as 500ms, 3 (seconds), 1m or forever, not '" + text + "'");
+}
+
+TEST_CASE("of two options of one name the one that the action uses counts", "[cli]") {
+  static constexpr Option kTwo[] = {
+      rows::wait("plain", ""),
+      rows::nowait("plain", ""),
+      rows::kill_wait("list"),
+  };
+  const Tool tool{.name = "tool", .text = "", .actions = kActions, .options = kTwo};
+  CHECK(run(tool, {"--wait", "1500ms", "plain", "a"}) == 13);
+  CHECK(options_seen.wait == std::chrono::milliseconds(1500));
+  CHECK(options_seen.patience == std::chrono::seconds(5));
+  CHECK(run(tool, {"-w", "1500ms", "list", "a"}) == 13);
+  CHECK(!options_seen.wait);
+  CHECK(options_seen.patience == std::chrono::seconds(2));
+  CHECK(run(tool, {"-n", "plain", "a"}) == 13);
+  CHECK(options_seen.nowait);
+  CHECK(run(tool, {"-n", "list", "a"}) == 10);
+  CHECK(run(tool, {"-n", "list", "a"}, "tool.sh") == 13);
+  CHECK(run(tool, {"-n", "--wait", "1", "plain", "a"}) == 10);
 }
 
 TEST_CASE("a checker collects its words and the next plain word is the action", "[cli]") {
