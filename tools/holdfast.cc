@@ -3,11 +3,14 @@
 
 #include <sys/auxv.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/exit_code.h"
+#include "cli/tool.h"
 #include "cli/version.h"
 #include "disk/disk.h"
 #include "tools.h"
@@ -48,10 +51,25 @@ constexpr Entry kTools[] = {
 const Entry* find_tool(std::string_view name) {
   name.remove_prefix(name.rfind('/') + 1);
   if (name.ends_with(".sh")) name.remove_suffix(3);
+  const auto is_same = [](char a, char b) { return a == b || (a == '-' && b == '_'); };
   for (const Entry& entry : kTools) {
-    if (entry.name == name) return &entry;
+    if (std::equal(name.begin(), name.end(), entry.name.begin(), entry.name.end(), is_same)) {
+      return &entry;
+    }
   }
   return nullptr;
+}
+
+void print_no_such_tool(const std::string& word) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kTools) names.push_back(entry.name);
+  const std::string meant(cli::nearest(word, names));
+  std::fprintf(stderr,
+               "Error - no such tool: %s%s%s%s\n"
+               "usage: holdfast TOOL [WORD]...\n"
+               "'holdfast --help' lists all tools\n",
+               word.c_str(), meant.empty() ? "" : "; did you mean '", meant.c_str(),
+               meant.empty() ? "" : "'?");
 }
 
 /// A link of another name may lead to a link of a tool's name, which `name` is then.
@@ -102,9 +120,14 @@ int main(int argc, char** argv) {
     std::printf("holdfast %s\n", cli::kVersion);
     return static_cast<int>(LockExit::ok);
   }
-  const bool is_asked_for = word == "--help" || word == "-h" || word == "help";
-  print_help(is_asked_for ? stdout : stderr);
-  if (is_asked_for) return static_cast<int>(LockExit::ok);
-  if (!word.empty()) std::fprintf(stderr, "\nholdfast: no such tool: %s\n", argv[1]);
+  if (word == "--help" || word == "-h" || word == "help") {
+    print_help(stdout);
+    return static_cast<int>(LockExit::ok);
+  }
+  if (word.empty()) {
+    print_help(stderr);
+  } else {
+    print_no_such_tool(argv[1]);
+  }
   return static_cast<int>(LockExit::usage);
 }

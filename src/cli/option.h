@@ -17,6 +17,18 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The same for a word that is no action or option of the tool, and perhaps a typo of one.
+class UnknownWord : public UsageError {
+ public:
+  UnknownWord(const std::string& cause, std::string word)
+      : UsageError(cause), word_(std::move(word)) {}
+
+  const std::string& word() const { return word_; }
+
+ private:
+  std::string word_;
+};
+
 /// What the options of a command line ask for.
 struct Options {
   Log::Level level = Log::Level::quiet;

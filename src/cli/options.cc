@@ -231,7 +231,7 @@ std::vector<Given> take_options(const Tool& tool, std::vector<std::string>& word
   if (words.empty() || !words.front().starts_with('-')) return {};
   std::vector<Given> given = Parser(tool).parse(words);
   if (!words.empty() && words.front().starts_with('-')) {
-    throw UsageError("unknown option " + words.front());
+    throw UnknownWord("unknown option " + words.front(), words.front());
   }
   std::vector<Given> of_actions;
   for (Given& one : given) {

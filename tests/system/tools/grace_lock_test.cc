@@ -355,14 +355,6 @@ TEST_CASE("too few words for grace_lock are a usage error that makes nothing", "
   CHECK(at.tree().empty());
 }
 
-TEST_CASE("grace_lock help is usage on stderr with 10", "[e2e][Q12]") {
-  const std::string option = GENERATE("-h", "-u", "--help");
-  const Result help = run({"grace_lock", option});
-  CHECK(help.code == 10);
-  CHECK(help.out.empty());
-  CHECK_THAT(help.err, StartsWith("\n    usage: grace_lock ") && Contains("--grace-seconds"));
-}
-
 TEST_CASE("with local_id as the checker grace_lock runs no program", "[e2e]") {
   const Session at;
   Process holder(kSleeper);

@@ -389,14 +389,6 @@ TEST_CASE("an unknown action of hostpid_lock is a usage error", "[e2e]") {
   check_usage(at.hostpid(words));
 }
 
-TEST_CASE("hostpid_lock help is usage on stderr with 10", "[e2e][Q12]") {
-  const std::string option = GENERATE("-h", "-u", "--help");
-  const Result help = run({"hostpid_lock", option});
-  CHECK(help.code == 10);
-  CHECK(help.out.empty());
-  CHECK_THAT(help.err, StartsWith("\n    usage: hostpid_lock lock ") && Contains("--idhelper"));
-}
-
 TEST_CASE("options after the action of hostpid_lock are plain words", "[e2e]") {
   const Host at;
   const Process self(kSleeper);

@@ -206,15 +206,6 @@ TEST_CASE("local_id refuses unknown options", "[e2e]") {
   check_usage(run({"local_id", option, "uid", "1"}));
 }
 
-TEST_CASE("local_id help is usage without a cause and exits 10", "[e2e]") {
-  const std::string option = GENERATE("-u", "-h", "--help");
-  const Result result = run({"local_id", option});
-  CHECK(result.code == 10);
-  CHECK(result.out.empty());
-  CHECK_THAT(result.err, StartsWith("\n    usage: local_id uid <pid> > uid\n"));
-  CHECK_THAT(result.err, !Contains("Error - "));
-}
-
 TEST_CASE("local_id at info level says why on stderr and keeps stdout clean", "[e2e]") {
   Process holder(kSleeper);
   const std::string uid = uid_of(holder.pid_text());

@@ -182,15 +182,6 @@ TEST_CASE("lock_local refuses unknown actions and options", "[e2e]") {
   CHECK(at.tree().empty());
 }
 
-TEST_CASE("lock_local help is usage without a cause and exits 10", "[e2e]") {
-  const std::string option = GENERATE("-u", "-h", "--help");
-  const Result result = run({"lock_local", option});
-  CHECK(result.code == 10);
-  CHECK(result.out.empty());
-  CHECK_THAT(result.err, StartsWith("\n    usage: lock_local lock <lock_path> <pid>\n"));
-  CHECK_THAT(result.err, !Contains("Error - "));
-}
-
 TEST_CASE("the holder unlocks by its pid or by its uid", "[e2e]") {
   const bool by_uid = GENERATE(false, true);
   const Held held;

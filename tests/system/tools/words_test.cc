@@ -188,3 +188,109 @@ TEST_CASE("the names of the shell package take each option with every action", "
   CHECK(at.run({local, "--older-than", "3", "is_mine", "L", self.pid_text()}) == kSilentYes);
   CHECK(at.run({local, "--dir-leaf", "unlock", "L", self.pid_text()}) == kSilentYes);
 }
+
+TEST_CASE("help that was asked for is on stdout and exits 0", "[e2e][words]") {
+  const std::string option = GENERATE("-u", "-h", "--help");
+  const Session at;
+  for (const std::string name :
+       {"fast_lock", "check_lock", "grace_lock", "hostpid_lock", "local_id", "ssh_id", "lock_local",
+        "lock_ssh", "semaphore", "semaphore_ssh", "rw_lock", "fair_lock", "fair_semaphore",
+        "multi_lock", "holdfast-ssh"}) {
+    CAPTURE(name, option);
+    const Result help = at.run({name, option});
+    CHECK(help.code == 0);
+    CHECK(help.err.empty());
+    CHECK_THAT(help.out, Catch::StartsWith("\n    usage: " + name + " "));
+    CHECK_THAT(help.out, Contains("--info") && !Contains("Error - "));
+  }
+}
+
+TEST_CASE("help under a name of the shell package is on stderr with 10, and by that name",
+          "[e2e][words]") {
+  const Session at;
+  const std::string option = GENERATE("-u", "-h", "--help");
+  const auto [script, name] = GENERATE(table<std::string, std::string>({
+      {"lock_local.sh", "lock_local.sh"},
+      {"lock_ssh.sh", "lock_ssh.sh"},
+      {"local_id.sh", "local_id.sh"},
+      {"semaphore.sh", "semaphore.sh"},
+      {"lib/fast_lock.sh", "fast_lock.sh"},
+      {"lib/check_lock.sh", "check_lock.sh"},
+  }));
+  const Result help = at.run({shell_name(script), option});
+  CHECK(help.code == 10);
+  CHECK(help.out.empty());
+  CHECK_THAT(help.err, Catch::StartsWith("\n    usage: " + name + " "));
+}
+
+TEST_CASE("help for an id is refused: 0 would call the id dead to whoever runs it as a checker",
+          "[e2e][words]") {
+  const Session at;
+  CHECK(at.run({"lock_local", "--help", "lock"}).code == 0);
+  const std::string option = GENERATE("--help", "--version");
+  check_refused(at, {"local_id", option, "1:2:3"}, "has no use for '1:2:3'");
+  check_refused(at, {"ssh_id", option, "is_stale", "1:2:3"}, "has no use for ");
+  at.must("fast_lock lock L alive");
+  CHECK(at.run({"check_lock", tool("local_id"), "-s", option, "lock", "L", "other"}).code == 1);
+  CHECK(at.run({"fast_lock", "owner", "L"}).out == "alive\n");
+}
+
+TEST_CASE("a typo gets its cause, the usage line that matters and a suggestion", "[e2e][words]") {
+  const Session at;
+  const auto [words, said] = GENERATE(table<Words, std::string>({
+      {{"lock_local", "lokc", "L", "1"},
+       "Error - unknown action (lokc); did you mean 'lock'?\n"
+       "usage: lock_local [option]... lock <lock_path> <pid>\n"
+       "'lock_local --help' lists all actions and options\n"},
+      {{"lock_local", "is-mine", "L", "1"},
+       "Error - unknown action (is-mine); did you mean 'is_mine'?\n"
+       "usage: lock_local [option]... is_mine <lock_path> <pid|uid>\n"
+       "'lock_local --help' lists all actions and options\n"},
+      {{"lock_local", "lock", "L"},
+       "Error - action 'lock' needs <lock_path> <pid>\n"
+       "usage: lock_local [option]... lock <lock_path> <pid>\n"
+       "'lock_local --help' lists all actions and options\n"},
+      {{"fair_lock", "--wiat", "3", "lock", "L", "1"},
+       "Error - unknown option --wiat; did you mean '--wait'?\n"
+       "usage: fair_lock [option]... [stale_checker] <action> [word]...\n"
+       "'fair_lock --help' lists all actions and options\n"},
+      {{"rw_lock", "shraed", "L", "1"},
+       "Error - neither 'shraed' nor 'L' is an action; did you mean 'shared'?\n"
+       "usage: rw_lock [option]... [stale_checker] shared <lock_path> <pid>\n"
+       "'rw_lock --help' lists all actions and options\n"},
+      {{"fast_lock", "frobnicate", "L"},
+       "Error - unknown action (frobnicate)\n"
+       "usage: fast_lock [option]... <action> [word]...\n"
+       "'fast_lock --help' lists all actions and options\n"},
+      {{"semaphore", "-l", "aquire", "S", "1", "1"},
+       "Error - unknown action (aquire); did you mean 'acquire'?\n"
+       "usage: semaphore [option]... <locker> acquire <semaphore_path> <max> [pid]\n"
+       "'semaphore --help' lists all actions and options\n"},
+  }));
+  CHECK(at.run(words) == Result{10, "", said});
+  CHECK(at.tree().empty());
+}
+
+TEST_CASE("a typo under a name of the shell package is answered as the script does",
+          "[e2e][words]") {
+  const Session at;
+  const Result told = at.run({shell_name("lock_local.sh"), "lokc", "L", "1"});
+  CHECK(told.code == 10);
+  CHECK_THAT(told.err, Catch::StartsWith("\n    usage: lock_local.sh lock <lock_path> <pid>\n"));
+  CHECK_THAT(told.err, Catch::EndsWith("\nError - unknown action (lokc)\n"));
+}
+
+TEST_CASE("the front door takes a dash for an underscore, and knows what was meant",
+          "[e2e][words]") {
+  const Session at;
+  const Process self(kSleeper);
+  CHECK(at.run({"holdfast", "lock-local", "lock", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.run({"holdfast", "fast-lock", "owner", "L"}).out == uid_of(self.pid_text()) + "\n");
+  CHECK(at.run({"holdfast", "lock_local", "unlock", "L", self.pid_text()}) == kSilentYes);
+  CHECK(at.run({"holdfast", "lock-local", "--help"}).out == at.run({"lock_local", "--help"}).out);
+  CHECK(at.run({"holdfast", "lokc-local", "lock", "L"}) ==
+        Result{10, "",
+               "Error - no such tool: lokc-local; did you mean 'lock_local'?\n"
+               "usage: holdfast TOOL [WORD]...\n"
+               "'holdfast --help' lists all tools\n"});
+}

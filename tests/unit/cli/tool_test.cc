@@ -87,10 +87,38 @@ TEST_CASE("wrong words are usage", "[cli]") {
                std::vector<std::string>{"--bogus", "plain", "x"}, std::vector<std::string>{""},
                std::vector<std::string>{"--older-than", "x", "plain", "a"},
                std::vector<std::string>{"--older-than", "-1", "plain", "a"},
-               std::vector<std::string>{"--older-than"}, std::vector<std::string>{"-h"},
+               std::vector<std::string>{"--older-than"},
                std::vector<std::string>{"-u", "plain", "x"}, std::vector<std::string>{"--"});
   CHECK(run(words) == 10);
   CHECK(seen.empty());
+}
+
+TEST_CASE("help is a success, but under the name of a shell script it is usage", "[cli]") {
+  const Tool tool{.name = "tool", .text = "", .actions = kActions};
+  CHECK(run(tool, {"-h"}) == 0);
+  CHECK(run(tool, {"-h", "plain"}) == 0);
+  CHECK(run(tool, {"-h", "some:id"}) == 10);
+  CHECK(run(tool, {"-h"}, "tool.sh") == 10);
+  CHECK(seen.empty());
+}
+
+TEST_CASE("the nearest name is the one with the fewest wrong letters, if they are few", "[cli]") {
+  const auto [word, meant] = GENERATE(table<std::string, std::string>({
+      {"lokc", "lock"},
+      {"lok", "lock"},
+      {"locks", "lock"},
+      {"is-mine", "is_mine"},
+      {"ismine", "is_mine"},
+      {"unlokc", "unlock"},
+      {"lock", "lock"},
+      {"clear", "clean"},
+      {"frobnicate", ""},
+      {"x", ""},
+      {"", ""},
+      {std::string(100000, 'x'), ""},
+  }));
+  static constexpr std::string_view kNames[] = {"lock", "unlock", "is_mine", "clean"};
+  CHECK(nearest(word, kNames) == meant);
 }
 
 TEST_CASE("surplus words are refused, but under the name of a shell script ignored", "[cli]") {
