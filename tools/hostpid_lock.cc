@@ -4,6 +4,7 @@
 #include "common/checkers.h"
 #include "common/kill.h"
 #include "common/report.h"
+#include "common/waiting.h"
 #include "identity/id_helper.h"
 #include "policy/grace_policy.h"
 #include "tools.h"
@@ -24,6 +25,13 @@ std::chrono::seconds grace_of_word(const cli::Call& call) {
   return call.has(2) && !call.word(2).empty() ? call.seconds(2) : grace_given(call);
 }
 
+/// The pause of a refused attempt slows down those who try in a loop. Whoever waits sleeps anyway.
+policy::Means means_of(const cli::Call& call) {
+  policy::Means means;
+  if (call.options.wait) means.pause = [](std::chrono::seconds) {};
+  return means;
+}
+
 /// A lock whose ids are processes of hosts, made by the id helper.
 struct Cluster {
   explicit Cluster(const cli::Call& call) : Cluster(call, grace_given(call)) {}
@@ -31,7 +39,7 @@ struct Cluster {
       : ids(make_id_helper(call)),
         checker(make_checker(call, checker_words(call), Output::to_stderr)),
         lock(make_lock(call)),
-        policy(lock, *checker, grace, call.log) {}
+        policy(lock, *checker, grace, log_of_attempts(call), means_of(call)) {}
 
   std::unique_ptr<identity::IdHelper> ids;
   std::unique_ptr<identity::Checker> checker;
@@ -64,13 +72,16 @@ Exit lock_with(cli::Call& call, std::chrono::seconds grace, TryLock try_lock) {
   const auto identity = identify(call, *cluster.ids);
   if (!identity) return LockExit::no_such_process;
   warn_of_blank_name(call, *identity, call.word(1));
-  auto answer = try_lock(cluster, *identity);
-  if (answer.outcome == lock::Outcome::contended) {
+  const auto waiter = make_waiter(call, *identity, *cluster.ids, *cluster.checker);
+  const auto answer = attempt_or_wait(call, cluster.lock, waiter, [&] {
+    auto tried = try_lock(cluster, *identity);
+    if (tried.outcome != lock::Outcome::contended) return tried;
     std::error_code ec;  // a caller that cannot look stays refused
-    if (const auto own = cluster.lock.leaf_of(identity->uid, identity->record, ec)) {
-      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + own->id.str()};
-    }
-  }
+    const auto own = cluster.lock.leaf_of(identity->uid, identity->record, ec);
+    if (!own) return tried;
+    return lock::Answer{lock::Outcome::already_mine,
+                        call.word(0) + " already locked by " + own->id.str()};
+  });
   return report_lock(call, cluster.lock, identity->uid, answer);
 }
 
@@ -163,16 +174,27 @@ constexpr cli::Action kActions[] = {
 constexpr const char* kGraceHelp = "no second check of an id before so long (10)";
 
 constexpr cli::Option kOptions[] = {
-    cli::rows::grace(kGraceHelp),   cli::rows::kNotifier,
-    cli::rows::kIdHelper,           cli::rows::kChecker,
-    cli::rows::older_than("clean"), cli::rows::kill_wait("kill_owner"),
+    cli::rows::wait("lock", cli::rows::kWaitHelp),
+    cli::rows::nowait("lock", cli::rows::kNowaitHelp),
+    cli::rows::grace(kGraceHelp),
+    cli::rows::kNotifier,
+    cli::rows::kIdHelper,
+    cli::rows::kChecker,
+    cli::rows::older_than("clean"),
+    cli::rows::kill_wait("kill_owner"),
 };
 
 constexpr cli::Option kSshOptions[] = {
-    cli::rows::grace(kGraceHelp),   cli::rows::kNotifier,
-    cli::rows::kIdHelper,           cli::rows::kChecker,
-    cli::rows::kSshStrict,          cli::rows::kSshInsecure,
-    cli::rows::older_than("clean"), cli::rows::kill_wait("kill_owner"),
+    cli::rows::wait("lock", cli::rows::kWaitHelp),
+    cli::rows::nowait("lock", cli::rows::kNowaitHelp),
+    cli::rows::grace(kGraceHelp),
+    cli::rows::kNotifier,
+    cli::rows::kIdHelper,
+    cli::rows::kChecker,
+    cli::rows::kSshStrict,
+    cli::rows::kSshInsecure,
+    cli::rows::older_than("clean"),
+    cli::rows::kill_wait("kill_owner"),
 };
 
 constexpr const char* kText =

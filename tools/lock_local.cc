@@ -3,6 +3,7 @@
 #include "common/checkers.h"
 #include "common/kill.h"
 #include "common/report.h"
+#include "common/waiting.h"
 #include "disk/disk.h"
 #include "identity/local_id.h"
 #include "identity/local_id_helper.h"
@@ -18,7 +19,9 @@ using identity::LocalId;
 /// A lock whose ids are processes of this host.
 struct Local {
   explicit Local(const cli::Call& call)
-      : ids(disk::posix()), lock(make_lock(call)), policy(lock, ids, real_clock(), call.log) {}
+      : ids(disk::posix()),
+        lock(make_lock(call)),
+        policy(lock, ids, real_clock(), log_of_attempts(call)) {}
 
   LocalId ids;
   lock::FastLock lock;
@@ -58,12 +61,16 @@ Exit lock_with(cli::Call& call, TryLock try_lock) {
   const auto identity = identify(call, local.ids);
   if (!identity) return LockExit::no_such_process;
   warn_of_blank_name(call, *identity, call.word(1));
-  auto answer = try_lock(local, *identity);
-  if (answer.outcome == lock::Outcome::contended) {
-    if (const auto former = former_id(call, local)) {
-      answer = {lock::Outcome::already_mine, call.word(0) + " already locked by " + former->str()};
-    }
-  }
+  const identity::LocalIdHelper helper(disk::posix());
+  const auto waiter = make_waiter(call, *identity, helper, local.ids);
+  const auto answer = attempt_or_wait(call, local.lock, waiter, [&] {
+    auto tried = try_lock(local, *identity);
+    const auto former =
+        tried.outcome == lock::Outcome::contended ? former_id(call, local) : std::nullopt;
+    if (!former) return tried;
+    return lock::Answer{lock::Outcome::already_mine,
+                        call.word(0) + " already locked by " + former->str()};
+  });
   return report_lock(call, local.lock, identity->uid, answer);
 }
 
@@ -152,6 +159,8 @@ constexpr cli::Action kActions[] = {
 };
 
 constexpr cli::Option kOptions[] = {
+    cli::rows::wait("lock", cli::rows::kWaitHelp),
+    cli::rows::nowait("lock", cli::rows::kNowaitHelp),
     cli::rows::strict("unlock"),
     cli::rows::dir_leaf("lock lock_nocheck fast_lock"),
     cli::rows::older_than("clean"),
@@ -164,7 +173,8 @@ constexpr const char* kText =
     "        lock_local lock gc.lock $$ || exit\n"
     "        trap 'lock_local unlock gc.lock $$' EXIT\n"
     "\n"
-    "    and if it dies without unlocking, the next one to ask gets the lock.\n"
+    "    and if it dies without unlocking, the next one to ask gets the lock. With --wait, 'lock'\n"
+    "    waits until the lock is free.\n"
     "\n"
     "    Exit: 0 done, 1 held by another (try again), 2 could not be tried (stderr says why),\n"
     "          10 usage, 12 lock spread over two filesystems, 14 answer not written,\n"

@@ -35,7 +35,7 @@ std::unique_ptr<identity::SshId> make_ssh_id(const cli::Call& call,
   return std::make_unique<identity::SshId>(
       disk::posix(),
       identity::SshId::Settings{given.notifier, output, given.ssh_strict, given.ssh_insecure},
-      Log(given.level));
+      given.wait ? Log(given.level).telling_once() : Log(given.level));
 }
 
 std::vector<std::string> as_program(std::vector<std::string> words) {

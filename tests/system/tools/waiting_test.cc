@@ -1,6 +1,10 @@
 /// What the tools that wait leave behind when they are told to end, and what they say meanwhile.
 
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -167,5 +171,146 @@ TEST_CASE("who waits is told once that nobody can tell of a holder", "[e2e][wait
   for (std::string line; std::getline(said, line);) {
     CAPTURE(line);
     CHECK(lines.insert(line).second);
+  }
+}
+
+namespace {
+
+/// A waiter of lock_local or lock_ssh, which leaves no trace on the disk.
+class Asleep {
+ public:
+  Asleep(const Session& at, const Words& words) : process_(words, in(at)) {}
+
+  /// It keeps signals away from itself, so it has begun to wait.
+  bool is_waiting() const {
+    static const std::regex kBlocked("SigBlk:\\s+0*[1-9a-f]");
+    return std::regex_search(read_file("/proc/" + process_.pid_text() + "/status"), kBlocked);
+  }
+  Process& process() { return process_; }
+
+ private:
+  Process process_;
+};
+
+/// The tools that wait without a queue. lock_ssh has nobody to ask over ssh here: holders of this
+/// host are looked at directly.
+std::vector<Words> lockers() {
+  std::vector<Words> tools{{"lock_local"}};
+  const bool has_full_name = run({"ssh_id", "uid", std::to_string(getpid())}).code == 0;
+  if (has_full_name) tools.push_back({"lock_ssh", "--grace-seconds", "1"});
+  return tools;
+}
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+TEST_CASE("lock_local and lock_ssh with --wait get the lock when it is released", "[e2e][wait]") {
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool);
+    const Session at;
+    const Process self(kSleeper), other(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    Asleep waiter(at, tool + Words{"--wait", "1m", "lock", "L", self.pid_text()});
+    REQUIRE(eventually([&] { return waiter.is_waiting(); }));
+    const auto begin = Clock::now();
+    REQUIRE(at.run(tool + Words{"unlock", "L", other.pid_text()}).code == 0);
+    CHECK(waiter.process().wait() == 0);
+    CHECK(Clock::now() - begin < std::chrono::seconds(30));
+    CHECK(at.run(tool + Words{"is_mine", "L", self.pid_text()}).code == 0);
+  }
+}
+
+TEST_CASE("lock_local and lock_ssh with --wait get the lock when its holder dies", "[e2e][wait]") {
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool);
+    const Session at;
+    const Process self(kSleeper);
+    Process other(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    Asleep waiter(at, tool + Words{"-w", "forever", "lock", "L", self.pid_text()});
+    REQUIRE(eventually([&] { return waiter.is_waiting(); }));
+    other.kill_and_wait();
+    CHECK(waiter.process().wait() == 0);
+    CHECK(at.run(tool + Words{"is_mine", "L", self.pid_text()}).code == 0);
+  }
+}
+
+TEST_CASE("lock_local and lock_ssh stop waiting when the time of --wait is over", "[e2e][wait]") {
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool);
+    const Session at;
+    const Process self(kSleeper), other(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    const auto begin = Clock::now();
+    CHECK(at.run(tool + Words{"--wait", "400ms", "lock", "L", self.pid_text()}).code == 1);
+    const auto took = Clock::now() - begin;
+    CHECK(took >= std::chrono::milliseconds(400));
+    CHECK(took < std::chrono::seconds(20));
+    CHECK(at.run(tool + Words{"is_mine", "L", other.pid_text()}).code == 0);
+  }
+}
+
+TEST_CASE("lock_local and lock_ssh try once without --wait, with --nowait and with --wait 0",
+          "[e2e][wait]") {
+  const Words words = GENERATE(Words{}, Words{"-n"}, Words{"--nowait"}, Words{"--wait", "0"});
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool, words);
+    const Session at;
+    const Process self(kSleeper), other(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    const auto begin = Clock::now();
+    CHECK(at.run(tool + words + Words{"lock", "L", self.pid_text()}).code == 1);
+    CHECK(Clock::now() - begin < std::chrono::seconds(20));
+    CHECK(at.run(tool + words + Words{"lock", "M", self.pid_text()}).code == 0);
+  }
+}
+
+TEST_CASE("a wait of lock_local for what the process holds already ends at once with 20",
+          "[e2e][wait]") {
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool);
+    const Session at;
+    const Process self(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", self.pid_text()}).code == 0);
+    CHECK(at.run(tool + Words{"--wait", "forever", "lock", "L", self.pid_text()}).code == 20);
+  }
+}
+
+TEST_CASE("a wait of lock_local ends when the process that is to hold the lock dies",
+          "[e2e][wait]") {
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool);
+    const Session at;
+    const Process other(kSleeper);
+    Process self(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    Asleep waiter(at, tool + Words{"--wait", "forever", "lock", "L", self.pid_text()});
+    REQUIRE(eventually([&] { return waiter.is_waiting(); }));
+    self.kill_and_wait();
+    CHECK(waiter.process().wait() == 2);
+    CHECK(at.run(tool + Words{"is_mine", "L", other.pid_text()}).code == 0);
+  }
+}
+
+TEST_CASE("a signal ends a wait of lock_local with its own status, and nothing is left",
+          "[e2e][wait]") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
+  for (const Words& tool : lockers()) {
+    CAPTURE(tool, signal);
+    const Session at;
+    const Process self(kSleeper), other(kSleeper);
+    REQUIRE(at.run(tool + Words{"lock", "L", other.pid_text()}).code == 0);
+    const Tree before = at.tree("L/owner");
+    Asleep waiter(at, tool + Words{"--wait", "forever", "lock", "L", self.pid_text()});
+    REQUIRE(eventually([&] { return waiter.is_waiting(); }));
+    waiter.process().signal(signal);
+    CHECK(waiter.process().wait() == 128 + signal);
+    CHECK(at.tree("L/owner") == before);
   }
 }

@@ -145,9 +145,10 @@ TEST_CASE("an option that the action does not use is refused by name", "[e2e][wo
   const std::string pid = self.pid_text();
   const auto [words, cause] = GENERATE_COPY(table<Words, std::string>({
       {{"lock_local", "--wait", "3", "owner", "L"},
-       "'--wait' is not for 'owner', but for 'kill_owner'"},
+       "'--wait' is not for 'owner', but for 'lock' and 'kill_owner'"},
       {{"lock_local", "--wait=3", "owner", "L"}, "'--wait' is not for 'owner'"},
       {{"lock_local", "-w", "3", "clean", "L"}, "'--wait' is not for 'clean'"},
+      {{"lock_local", "-n", "unlock", "L", pid}, "'--nowait' is not for 'unlock', but for 'lock'"},
       {{"lock_local", "--wait", "3", "lock_nocheck", "L", pid}, "'--wait' is not for"},
       {{"lock_local", "--strict", "lock", "L", pid},
        "'--strict' is not for 'lock', but for "
