@@ -288,6 +288,40 @@ TEST_CASE("each option has the same names, value and actions in the help and in 
   }
 }
 
+TEST_CASE("the page of each locker says what becomes of a missing parent folder", "[pages]") {
+  const Process holder(kSleeper);
+  const std::string pid = holder.pid_text();
+  const std::vector<std::vector<std::string>> locks = {
+      {"fast_lock", "lock", "gone/x/L", "a"},
+      {"check_lock", "false", "lock", "gone/x/L", "a"},
+      {"grace_lock", "false", "lock", "gone/x/L", "a"},
+      {"hostpid_lock", "--idhelper", tool("local_id"), "lock", "gone/x/L", pid},
+      {"lock_local", "lock", "gone/x/L", pid},
+      {"lock_ssh", "lock", "gone/x/L", pid},
+      {"semaphore", "-l", "acquire", "gone/x/L", "1", pid},
+      {"semaphore_ssh", "acquire", "gone/x/L", "1", pid},
+      {"rw_lock", "shared", "gone/x/L", pid},
+      {"fair_lock", "lock", "gone/x/L", pid},
+      {"fair_semaphore", "acquire", "gone/x/L", "1", pid},
+      {"multi_lock", "--nowait", "--id", pid, "acquire", "gone/x/L"},
+  };
+  for (const std::vector<std::string>& words : locks) {
+    const TempDir dir;
+    RunOptions there;
+    there.cwd = dir.path();
+    const Result locked = run(words, there);
+    CAPTURE(words, locked.err);
+    if (locked.code == 20) continue;  // lock_ssh on a host without a full name
+    std::string note;
+    for (const std::string& line : Page(words[0] + ".1").lines("NOTES", "Missing folders")) {
+      note += line + " ";
+    }
+    const bool is_made = bfs::exists(dir / "gone");
+    CHECK(locked.code == (is_made ? 0 : 2));
+    CHECK(note.find(is_made ? "is made silently" : "is an error") != std::string::npos);
+  }
+}
+
 TEST_CASE("the server's page lists the options of its help and no others", "[pages]") {
   const std::string help =
       run({"holdfastd", "--help"}).out + run({"holdfastd", "token", "--help"}).out;
