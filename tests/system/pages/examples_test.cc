@@ -212,3 +212,48 @@ TEST_CASE("a session that prints something else than shown is found out", "[page
   CHECK_FALSE(looks_like("", steps[0].shown));
   CHECK_FALSE(looks_like("2\n", steps[2].shown));
 }
+
+TEST_CASE("the README's way with the shell package's k8s_id.sh locks and recovers", "[pages]") {
+  const auto fences =
+      fences_below(read_file(source_dir() + "/README.md"), "Coming from the shell package");
+  const auto script = std::find_if(fences.begin(), fences.end(), [](const Fence& fence) {
+    return fence.text.find("k8s_id.sh") != std::string::npos;
+  });
+  REQUIRE(script != fences.end());
+
+  // A stand-in: ids of pods, whose processes run on this host.
+  const TempDir dir;
+  write_file(dir / "k8s_id.sh",
+             "#!/bin/sh\n"
+             "pid=${2##*:}\n"
+             "case $1 in\n"
+             "uid) kill -0 \"$2\" 2>/dev/null && echo \"default:pod-7:$2\" ;;\n"
+             "pid) echo \"$pid\" ;;\n"
+             "hostid) echo default:pod-7 ;;\n"
+             "is_valid_uid) case $2 in *:*:*) ;; *) exit 1 ;; esac ;;\n"
+             "is_stale) ! kill -0 \"$pid\" 2>/dev/null ;;\n"
+             "*) exit 10 ;;\n"
+             "esac\n");
+  REQUIRE(run({"chmod", "+x", dir / "k8s_id.sh"}).code == 0);
+  const std::string shared = "/shared/";
+  std::string text = "PATH=" + dir.path() + ":$PATH\n" + script->text;
+  for (std::size_t at; (at = text.find(shared)) != std::string::npos;) {
+    text.replace(at, shared.size(), dir.path() + "/");
+  }
+  const Result ours = shell("set -e\n" + text);
+  CAPTURE(text, ours.err);
+  CHECK(ours.code == 0);
+  CHECK(ours.out == "mine\ndefault:pod-7\n");
+  CHECK(!boost::filesystem::exists(dir / "gc.lock/owner"));
+
+  Process dead(kSleeper);
+  const std::string locker = "hostpid_lock --idhelper k8s_id.sh ";
+  const std::string path = "PATH=" + dir.path() + ":$PATH; ";
+  const std::string lock = dir / "gc.lock";
+  REQUIRE(shell(path + locker + "lock " + lock + " " + dead.pid_text()).code == 0);
+  CHECK(shell(path + locker + "lock " + lock + " $$").code == 1);
+  CHECK(shell(path + locker + "is_stale " + lock).code == 1);
+  dead.kill_and_wait();
+  CHECK(shell(path + locker + "is_stale " + lock).code == 0);
+  CHECK(shell(path + locker + "lock_check " + lock + " $$").code == 0);
+}
