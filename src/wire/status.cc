@@ -10,7 +10,8 @@ constexpr std::array<std::string_view, kModeCount> kModeWords{"exclusive", "shar
 /// A claim that cannot be read must not end the server that shows it.
 template <std::size_t kSize>
 std::string_view word_at(const std::array<std::string_view, kSize>& words, std::size_t place) {
-  return place < kSize ? words[place] : "unknown";
+  if (place >= kSize) return "unknown";
+  return words[place];
 }
 
 }  // namespace

@@ -556,7 +556,7 @@ TEST_CASE("two thousand wait at once, and little memory is needed for it", "[dae
   for (int i = 2; i < kMany; i += 2) {
     const auto reply = all[static_cast<std::size_t>(i)]->read_reply();
     REQUIRE(reply);
-    REQUIRE(reply->status == 202);
+    REQUIRE(reply->status == 409);
     REQUIRE(Reply{*reply}.json()["status"] == "revoked");
   }
   CHECK(server.ask("GET", "/v1/stats").json()["parked"] == 0);
