@@ -38,6 +38,10 @@ Options, a set of words:
              the promise is stronger: nobody gets a conflicting hold past any smaller ticket.
   return     the id of a killed waiter lives and comes back as a new waiter; whoever reaps has
              judged the old ticket earlier and unlinks that name late
+  unknown    nobody can tell whether a process lives. A waiter that does not renew its ticket loses it: a
+             killed one, and also a living one that was stopped or cut off (lapses). What stands in owner/
+             is never removed for it, so only waiters are killed here. A waiter that lists the queue and
+             misses its own ticket queues again, at the end.
 Mutants are options too; see expectations().
 
 Roles: R reader, W writer, r and w the same that prefer writers though others do not, B shell writer that knows no queue, G writer that downgrades and then
@@ -57,14 +61,14 @@ LOST = "lost"      # a watch on a directory that is gone
 class Fair:
     accidents = (" killed", " gives up", " comes back")
 
-    def __init__(self, roles, options="", rounds=1, kills=1, quits=0):
+    def __init__(self, roles, options="", rounds=1, kills=1, quits=0, lapses=0):
         self.roles, self.n = roles, len(roles)
-        self.rounds, self.kills, self.quits = rounds, kills, quits
+        self.rounds, self.kills, self.quits = rounds, kills, lapses or quits
         self.on = frozenset(options.split())
 
     # owner, tickets, new.* (bits), before (bit p*n+q: p's ticket stood when q arrived), procs (pc, mask, aux,
-    # rounds left, watch: None or (target, fired), own number as remembered), kills and quits to come, numbers
-    # that a late reaper will unlink
+    # rounds left, watch: None or (target, fired), own number as remembered), kills and quits (with unknown:
+    # lapses) to come, numbers that a late reaper will unlink
     def initial(self):
         return (FREE, (0,) * self.n, 0, 0, tuple(self.start(p, self.rounds) for p in range(self.n)),
                 self.kills, self.quits, (0,) * self.n)
@@ -132,15 +136,26 @@ class Fair:
             if pc == "K":
                 yield from self.after_death(st, p)
                 continue
-            if kills and (pc in CAN_QUIT or "return" not in self.on):
+            if kills and (pc in CAN_QUIT or not self.on & {"return", "unknown"}):
                 dead = put(procs, p, ("K", 0, 0, procs[p][3], None, 0))
                 yield "%d killed at %s" % (p, pc), \
                     (owner, tk, new, self.clear(before, p), dead, kills - 1, quits, doom)
-            if quits and pc in CAN_QUIT and tk[p]:
+            if quits and tk[p] and "unknown" in self.on:
+                yield self.lapse(st, p)
+            elif quits and pc in CAN_QUIT and tk[p]:
                 left = self.ticket_gone(put(procs, p, ("D", 0, 0, 0, None, 0)), (tk[p], p))
                 yield "%d gives up" % p, \
                     (owner, put(tk, p, 0), new, self.clear(before, p), left, kills, quits - 1, doom)
             yield from self.steps(st, p)
+
+    def lapse(self, st, p):
+        """The ticket of a living process is removed: it was not renewed, and nobody can judge that process."""
+        owner, tk, new, before, procs, kills, quits, doom = st
+        procs = self.ticket_gone(procs, (tk[p], p))
+        if "frees-the-leaf" in self.on and owner is not FREE and owner[p] != "-":
+            owner, procs = put(owner, p, "-"), self.leaf_gone(procs)
+        return "the ticket %d.%d lapses" % (tk[p], p), \
+            (owner, put(tk, p, 0), new, self.clear(before, p), procs, kills, quits - 1, doom)
 
     def late_reaper(self, st, p):
         owner, tk, new, before, procs, kills, quits, doom = st
@@ -156,7 +171,7 @@ class Fair:
             yield "reap leaf %d" % p, (put(owner, p, "-"), tk, new, before, self.leaf_gone(procs), kills, quits, doom)
         if new & 1 << p:
             yield "reap new.%d" % p, (owner, tk, new & ~(1 << p), before, procs, kills, quits, doom)
-        if tk[p]:
+        if tk[p] and "never-lapses" not in self.on:
             yield "reap ticket %d" % p, (owner, put(tk, p, 0), new, before,
                                          self.ticket_gone(procs, (tk[p], p)), kills, quits, doom)
         if "return" in self.on:
@@ -226,6 +241,8 @@ class Fair:
                     near = self.nearest(aux, (tk[q], q), (number, p)) if aux else (tk[q], q)
                 if len(todo) > 1:
                     yield "%d lists %d" % (p, q), go("p", mask | 1 << q, near, nbefore=b)
+                elif tk[p] != number and "unknown" in on:
+                    yield "%d misses its ticket, queues again" % p, go("s", 0, 0, None, nnumber=0)
                 elif near and near > (number, p) and "stands-still" not in on:
                     yield "%d must let %d.%d go first" % (p, *near), \
                         go("m", 0, (near, number if "behind-the-seen" in on else near[0]), None, nbefore=b)
@@ -273,6 +290,8 @@ class Fair:
             else:
                 yield "%d lists again" % p, go("p")
         elif pc == "o":
+            if tk[p] != number and "unknown" in on:
+                yield "%d misses its ticket, queues again" % p, go("s", 0, 0, None, nnumber=0)
             armed = (OWNER, 0) if owner is not FREE else None
             yield "%d watches owner/" % p, go("a", 0, 0, armed)
         elif pc == "oz":
@@ -325,7 +344,8 @@ class Fair:
                 yield "%d leaves" % p, \
                     (owner, tk, new, before, put(procs, p, self.start(p, left - 1)), kills, quits, doom)
             else:
-                yield "%d unlocks" % p, (put(owner, p, "-"), tk, new, before,
+                rest = owner if owner is FREE else put(owner, p, "-")    # FREE: a mutant took its leaf
+                yield "%d unlocks" % p, (rest, tk, new, before,
                                          self.leaf_gone(put(procs, p, self.start(p, left - 1))), kills, quits, doom)
 
     def clear(self, before, p):
@@ -380,9 +400,21 @@ def expectations(r):
     r.holds("settled WW twice, shortcut after a writer, 1 kill, one gives up",
             Fair("WW", "settle w-shortcut", rounds=2, quits=1))
     r.holds("settled RWW with the fast path, shortcut after a writer, 1 kill", Fair("RWW", "settle w-shortcut fast"))
+    for roles in ("WW", "RW", "rW"):
+        r.holds("nobody can judge %s, 1 waiter killed, 2 living ones lose their place" % roles,
+                Fair(roles, "unknown", rounds=2, lapses=2))
+    for roles in ("BRW", "BWW"):
+        r.holds("nobody can judge %s, 1 waiter killed, a living one loses its place" % roles,
+                Fair(roles, "unknown", lapses=1))
+    r.holds("nobody can judge WWW with the fast path, 1 waiter killed, a living one loses its place",
+            Fair("WWW", "unknown fast", lapses=1))
     if r.deep:
         deep(r)
 
+    r.mutant("a waiter that nobody can judge keeps its place for ever",
+             Fair("WW", "unknown never-lapses", lapses=1), "trap")
+    r.mutant("whoever loses its ticket also loses the lock that it got by it",
+             Fair("WW", "unknown frees-the-leaf", lapses=1), "violation")
     r.mutant("the watch is armed after the last look", Fair("WW", "arm-last", kills=0), "trap")
     r.mutant("watches the first ticket, then takes its turn",
              Fair("WWW", "watch-first first-then-try", kills=0), "violation")
@@ -418,4 +450,7 @@ def deep(r):
                 Fair(roles, "settle w-shortcut", quits=1))
     for roles in ("WWW", "RRW"):
         r.holds("fair %s, the killed waiter's id comes back" % roles, Fair(roles, "return"))
+    for roles in ("WWW", "RRW", "RWW"):
+        r.holds("nobody can judge %s, 1 waiter killed, a living one loses its place" % roles,
+                Fair(roles, "unknown", lapses=1), limit=6_000_000)
     r.holds("fair WWW twice", Fair("WWW", rounds=2, kills=0), limit=6_000_000)

@@ -17,6 +17,10 @@ two heads that both keep a part of the slots wait for each other for ever. Two w
             else it sleeps until a slot is released. Awake, it goes over the slots at once, and only
             after another fruitless round it lists again
 
+  unknown   as in fair_rw: nobody can judge a process, so a living waiter can lose its ticket. It looks
+            from time to time whether it still has one (it renews it). If not, it gives back what it has
+            of the slots and queues again at the end
+
 Giving up gives the slots back, then unlinks the ticket; a killed head is reaped slot by slot.
 
 Promised: when Q takes a slot, as many stay free as the live waiters still need whose tickets stood
@@ -36,15 +40,15 @@ class Sem:
 
     accidents = (" killed", " gives up")
 
-    def __init__(self, needs, slots, options="recheck", kills=1, quits=0, rounds=1):
+    def __init__(self, needs, slots, options="recheck", kills=1, quits=0, rounds=1, lapses=0):
         self.needs = [1 if c == "B" else int(c) for c in needs]
         self.barges = [c == "B" for c in needs]
         self.n, self.k = len(needs), slots
-        self.kills, self.quits, self.rounds = kills, quits, rounds
+        self.kills, self.quits, self.rounds = kills, lapses or quits, rounds
         self.on = frozenset(options.split())
 
     # slots, tickets, new.* (bits), before (bit q*n+p: q's ticket stood when p arrived), procs (pc, mask, aux, rounds
-    # left), kills and quits to come, broken promise
+    # left), kills and quits (with unknown: lapses) to come, broken promise
     def initial(self):
         return ((-1,) * self.k, (0,) * self.n, 0, 0, tuple(self.start(p, self.rounds) for p in range(self.n)),
                 self.kills, self.quits, None)
@@ -81,7 +85,10 @@ class Sem:
             if kills:
                 yield "%d killed at %s" % (p, pc), \
                     (slots, tk, new, self.clear(before, p), put(procs, p, ("K", 0, 0, 0)), kills - 1, quits, None)
-            if quits and pc in WAITING:
+            if quits and tk[p] and "unknown" in self.on:
+                yield "the ticket %d.%d lapses" % (tk[p], p), \
+                    (slots, put(tk, p, 0), new, self.clear(before, p), procs, kills, quits - 1, None)
+            elif quits and pc in WAITING:
                 npc = "u" if "quit-keeps" in self.on else "q"
                 yield "%d gives up" % p, \
                     (slots, tk, new, self.clear(before, p), put(procs, p, (npc, 0, 0, left)), kills, quits - 1, None)
@@ -112,9 +119,12 @@ class Sem:
             return go("h" if done else npc, 0 if done else nmask, 0 if done else naux, nslots,
                       nbefore=self.clear(before, p) if done else before, nbad=broken)
 
+        misses = not tk[p] and "unknown" in on and "deaf" not in on
         todo = [q for q in range(n) if q != p and not mask & 1 << q]
         # aux of a head that sleeps: 0 it watches nothing, 1 the slots, 2 one was released since
-        if pc == "s":
+        if misses and pc in ("p", "r", "z"):
+            yield "%d misses its ticket" % p, go("s" if "keeps-part" in on else "l")
+        elif pc == "s":
             b = before
             for q in range(n):
                 if q != p and tk[q] and procs[q][0] in WAITING:
@@ -192,12 +202,12 @@ class Sem:
                 yield "%d takes slot %d" % (p, mask), take(mask, after, nmask, 0)
             else:
                 yield "%d: slot %d is taken" % (p, mask), go(after, nmask)
-        elif pc in ("g", "q"):
+        elif pc in ("g", "q", "l"):
             if p in slots:
                 s = slots.index(p)
                 yield "%d gives slot %d back" % (p, s), go(pc, nslots=put(slots, s, -1))
             else:
-                yield "%d has none" % p, go("p" if pc == "g" else "u")
+                yield "%d has none" % p, go({"g": "p", "q": "u", "l": "s"}[pc])
         elif pc == "u":
             yield "%d unlinks its ticket" % p, \
                 (slots, put(tk, p, 0), new, before, put(procs, p, ("D", 0, 0, 0)), kills, quits, None)
@@ -284,6 +294,11 @@ def expectations(r):
                 Barged(need, slots, callers, True), starvation=True)
         r.mutant("%d of %d among %d that barge for ever: all at once" % (need, slots, callers),
                  Barged(need, slots, callers, False), "starves", starvation=True)
+    for needs, slots in (("11", 1), ("22", 2), ("12", 2)):
+        r.holds("semaphore %s of %d, the head sleeps, 2 living ones lose their place" % (needs, slots),
+                Sem(needs, slots, "sleep unknown", kills=0, lapses=2))
+    r.holds("semaphore 122 of 2, the head sleeps, a living one loses its place",
+            Sem("122", 2, "sleep unknown", kills=0, lapses=1))
     if r.deep:
         for needs, slots in (("111", 2), ("122", 2), ("212", 2), ("222", 3), ("132", 3)):
             r.holds("semaphore %s of %d, keep and list again, 1 kill, one gives up" % (needs, slots),
@@ -296,6 +311,10 @@ def expectations(r):
     r.mutant("the head never lists again, arrivals overlap", Sem("22", 2, "", kills=0), "trap")
     r.mutant("a head that keeps a part sleeps without a look at the line",
              Sem("22", 2, "sleep blind-sleep", kills=0), "trap")
+    r.mutant("a head that keeps a part does not see that its ticket is gone",
+             Sem("22", 2, "sleep unknown deaf any-order", kills=0, lapses=1), "trap")
+    r.mutant("who lost its ticket keeps a part and queues again",
+             Sem("22", 2, "sleep unknown keeps-part", kills=0, lapses=2), "trap")
     r.mutant("giving up keeps the slots", Sem("22", 2, "recheck quit-keeps", kills=0, quits=1), "trap")
     r.mutant("tries when its position is below the free slots", Sem("111", 2, "position", kills=0), "violation")
     r.mutant("counts the slots before the queue", Sem("111", 2, "slots-first", kills=0), "violation")
