@@ -58,7 +58,7 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit clean(cli::Call& call) {
-  return Checked(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+  return Checked(call).policy.clean(call.options.age()) ? LockExit::ok : LockExit::contended;
 }
 
 constexpr auto kNeeded = cli::CheckerWords::needed;

@@ -100,8 +100,9 @@ Exit stale(cli::Call& call) {
 
 Exit clean(cli::Call& call) {
   const Holder judge = make_judge(call);
-  return FairSemaphore(call.word(0), judge).clean(call.options.age) ? LineExit::ok
-                                                                    : LineExit::refused;
+  const bool is_clean =
+      FairSemaphore(call.word(0), judge).clean(call.options.age(), call.options.older_than);
+  return is_clean ? LineExit::ok : LineExit::refused;
 }
 
 constexpr auto kOptional = cli::CheckerWords::optional;

@@ -41,7 +41,7 @@ Exit clean_stale_ids(cli::Call& call) {
 }
 
 Exit clean(cli::Call& call) {
-  const bool is_clean = make_lock(call).clean(real_clock().wall(), call.options.age);
+  const bool is_clean = make_lock(call).clean(real_clock().wall(), call.options.age());
   return is_clean ? LockExit::ok : LockExit::contended;
 }
 

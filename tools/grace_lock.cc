@@ -82,7 +82,7 @@ Exit is_stale(cli::Call& call) {
 }
 
 Exit clean(cli::Call& call) {
-  return Graced(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+  return Graced(call).policy.clean(call.options.age()) ? LockExit::ok : LockExit::contended;
 }
 
 constexpr auto kNeeded = cli::CheckerWords::needed;

@@ -153,7 +153,7 @@ Exit kill_owner(cli::Call& call) {
 }
 
 Exit clean(cli::Call& call) {
-  return Cluster(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+  return Cluster(call).policy.clean(call.options.age()) ? LockExit::ok : LockExit::contended;
 }
 
 constexpr cli::Action kActions[] = {

@@ -140,7 +140,7 @@ Exit kill_owner(cli::Call& call) {
 }
 
 Exit clean(cli::Call& call) {
-  return Local(call).policy.clean(call.options.age) ? LockExit::ok : LockExit::contended;
+  return Local(call).policy.clean(call.options.age()) ? LockExit::ok : LockExit::contended;
 }
 
 constexpr cli::Action kActions[] = {

@@ -133,7 +133,9 @@ Exit is_stale(cli::Call& call) {
 
 Exit clean(cli::Call& call) {
   const Holder judge = make_judge(call);
-  return RwLock(call.word(0), judge).clean(call.options.age) ? LineExit::ok : LineExit::refused;
+  const bool is_clean =
+      RwLock(call.word(0), judge).clean(call.options.age(), call.options.older_than);
+  return is_clean ? LineExit::ok : LineExit::refused;
 }
 
 /// A lock that is held, and no folder of locks among which one is called `owner`: that one has

@@ -174,6 +174,18 @@ std::string to_since(std::chrono::system_clock::time_point when) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
+std::optional<std::chrono::system_clock::time_point> parse_since(const std::string& since) {
+  int year = 0, hour = 0, minute = 0, second = 0, length = 0;
+  unsigned month = 0, day = 0;
+  const int count = std::sscanf(since.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ%n", &year, &month, &day,
+                                &hour, &minute, &second, &length);
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  if (count != 6 || length != 20 || since.size() != 20 || !date.ok()) return std::nullopt;
+  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+         std::chrono::seconds(second);
+}
+
 std::string describe(const Record& r) {
   std::string text;
   const auto add = [&](std::string_view before, std::string_view what) {

@@ -37,6 +37,7 @@ std::string to_line(const Record& record);
 std::optional<Record> parse_record(std::string_view text);
 
 std::string to_since(std::chrono::system_clock::time_point when);
+std::optional<std::chrono::system_clock::time_point> parse_since(const std::string& since);
 
 /// For a refusal: "pid 4242 (make) of anna (uid 1000) on build7 since 2026-11-16T01:40:34Z".
 /// Names only what the record knows; "someone who left no record" for an empty one.

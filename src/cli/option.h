@@ -34,31 +34,34 @@ struct Options {
   Log::Level level = Log::Level::quiet;
   bool help = false;
   bool version = false;
-  bool strict = false;                            ///< --strict
-  bool dir_leaf = false;                          ///< --dir-leaf
-  std::chrono::seconds age{5};                    ///< --older-than
-  std::chrono::seconds patience{5};               ///< --wait of kill
-  std::vector<std::string> checker;               ///< CHECKER -s ARG..., or --checker
-  std::optional<std::chrono::seconds> grace;      ///< --grace-seconds
-  std::vector<std::string> notifier;              ///< --on-check-fail, word by word
-  std::vector<std::string> idhelper;              ///< --idhelper, word by word
-  std::optional<std::chrono::milliseconds> wait;  ///< --wait for a lock
-  bool nowait = false;                            ///< --nowait
-  std::chrono::seconds hold_limit{30};            ///< --hold-limit
-  std::string id;                                 ///< --id: the holder, if not the caller
-  std::optional<std::string> permits;             ///< --permits
-  bool barge = false;                             ///< --barge
-  bool prefer_writers = false;                    ///< --prefer-writers
-  bool ssh = false;                               ///< --ssh: ids of a cluster
-  bool json = false;                              ///< --json
-  bool ids_json = false;                          ///< --ids-json
-  bool local = false;                             ///< --local
-  std::vector<std::string> locker;                ///< LOCKER, of tools that take one
-  std::vector<std::string> locker_args;           ///< --locker-arg, word by word
-  bool ssh_strict = false;                        ///< --ssh-strict: only hosts with a known key
-  bool ssh_insecure = false;                      ///< --ssh-insecure: any key will do
-  std::optional<std::chrono::seconds> connect;    ///< --connect-timeout
-  std::optional<std::chrono::seconds> total;      ///< --timeout
+  bool strict = false;                             ///< --strict
+  bool dir_leaf = false;                           ///< --dir-leaf
+  std::optional<std::chrono::seconds> older_than;  ///< --older-than
+  std::chrono::seconds patience{5};                ///< --wait of kill
+  std::vector<std::string> checker;                ///< CHECKER -s ARG..., or --checker
+  std::optional<std::chrono::seconds> grace;       ///< --grace-seconds
+  std::vector<std::string> notifier;               ///< --on-check-fail, word by word
+  std::vector<std::string> idhelper;               ///< --idhelper, word by word
+  std::optional<std::chrono::milliseconds> wait;   ///< --wait for a lock
+  bool nowait = false;                             ///< --nowait
+  std::chrono::seconds hold_limit{30};             ///< --hold-limit
+  std::string id;                                  ///< --id: the holder, if not the caller
+  std::optional<std::string> permits;              ///< --permits
+  bool barge = false;                              ///< --barge
+  bool prefer_writers = false;                     ///< --prefer-writers
+  bool ssh = false;                                ///< --ssh: ids of a cluster
+  bool json = false;                               ///< --json
+  bool ids_json = false;                           ///< --ids-json
+  bool local = false;                              ///< --local
+  std::vector<std::string> locker;                 ///< LOCKER, of tools that take one
+  std::vector<std::string> locker_args;            ///< --locker-arg, word by word
+  bool ssh_strict = false;                         ///< --ssh-strict: only hosts with a known key
+  bool ssh_insecure = false;                       ///< --ssh-insecure: any key will do
+  std::optional<std::chrono::seconds> connect;     ///< --connect-timeout
+  std::optional<std::chrono::seconds> total;       ///< --timeout
+
+  /// How long an attempt must have been left untouched for `clean` to remove it.
+  std::chrono::seconds age() const { return older_than.value_or(std::chrono::seconds(5)); }
 };
 
 /// One option of a tool. The parser, the usage text and the refusal of an option that the action
@@ -123,7 +126,7 @@ constexpr Option dir_leaf(std::string_view actions) {
 }
 constexpr Option older_than(std::string_view actions) {
   return {"--older-than", "<seconds>", actions, "attempts untouched for so long are removed (5)",
-          set_seconds<&Options::age>};
+          set_seconds<&Options::older_than>};
 }
 
 /// Of tools that wait for a lock. `help` says what happens without --wait.

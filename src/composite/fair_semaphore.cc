@@ -129,8 +129,9 @@ std::optional<Guard> FairSemaphore::hold(std::uint32_t max, std::uint32_t permit
                                         semaphore_.path()));
 }
 
-bool FairSemaphore::clean(std::chrono::seconds age) {
-  const bool is_empty_line = Line(disk_, semaphore_.path(), holder_, Order::fair).clean(age);
+bool FairSemaphore::clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown) {
+  const bool is_empty_line =
+      Line(disk_, semaphore_.path(), holder_, Order::fair).clean(age, unknown);
   return semaphore_.clean(age) && is_empty_line;
 }
 

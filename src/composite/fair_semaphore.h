@@ -48,8 +48,8 @@ class FairSemaphore {
 
   Semaphore& slots() { return semaphore_; }
 
-  /// Semaphore::clean, after the dead left the line.
-  bool clean(std::chrono::seconds age);
+  /// Semaphore::clean, after Line::clean.
+  bool clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown = std::nullopt);
 
  private:
   class Permits;

@@ -13,6 +13,14 @@
 
 namespace holdfast::composite {
 
+/// How long a ticket counts if nobody can judge its waiter.
+struct TicketTimes {
+  std::chrono::nanoseconds renewal = std::chrono::seconds(30);  ///< a waiter renews it that often
+  /// Not renewed for that long, by the clock of the filesystem, it is removed. A waiter that was
+  /// busy with one slow check must not lose its place.
+  std::chrono::seconds limit = std::chrono::minutes(2);
+};
+
 /// For whom a lock is taken, and how the others are judged.
 struct Holder {
   identity::Identity self;  ///< who holds it in the end
@@ -21,6 +29,7 @@ struct Holder {
   std::shared_ptr<const identity::Checker> checker;
   std::optional<std::chrono::seconds> grace{};  ///< as policy::Rules
   const Log& log = silent_log();
+  TicketTimes ticket_times{};
 
   policy::Rules rules() const { return {*checker, grace, false, real_clock(), log}; }
 

@@ -108,10 +108,10 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optiona
   return wait_for_turn(mode, patience, goal, own);
 }
 
-/// Whether anybody waits whom the checker does not call dead.
+/// Whether anybody waits whose ticket counts.
 bool Line::has_line(std::error_code& ec) {
   for (const Ticket& ticket : tickets_.list(ec)) {
-    if (!is_due(ticket) || !is_dead(ticket)) return true;
+    if (!is_due(ticket) || !is_lost(ticket, holder_.ticket_times.limit)) return true;
     tickets_.remove(ticket);
   }
   return static_cast<bool>(ec);
@@ -122,18 +122,25 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
   const Deadline told(real_clock(), 1s);
   Answer answer{Outcome::contended, {}};
   std::optional<Ticket> missed;  // listed, and not there
+  std::optional<Deadline> renewal;
   for (int looks = 0;; ++looks) {
+    if (own && renewal->passed()) {
+      tickets_.renew(*own);
+      renewal.emplace(real_clock(), holder_.ticket_times.renewal);
+    }
     std::error_code ec;
     bool is_outdated = false;
     bool is_in_line = own.has_value();
     std::vector<Ticket> before;
     if (own) before = blockers(*own, is_in_line);
     if (!is_in_line && order_ != Order::barge) {
+      if (own) leave_lost_place(goal, *own);
       own = tickets_.take(holder_.self.uid, mode, text(), ec);
       if (!own) {
         return {Outcome::failed,
                 "cannot get in line in " + tickets_.folder().native() + ": " + ec.message()};
       }
+      renewal.emplace(real_clock(), holder_.ticket_times.renewal);
       before = blockers(*own, is_in_line);
     }
     watch_.clear();
@@ -149,12 +156,15 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
       goal.watch(watch_);
       answer = goal.try_once();
       if (answer.outcome != Outcome::contended) break;
-      is_outdated = own && goal.has_part() && !blockers(*own, is_in_line).empty();
+      if (own && goal.has_part()) {
+        is_outdated = !blockers(*own, is_in_line).empty() || !is_in_line;
+      }
     }
     if (!is_outdated && patience.is_over()) break;
     if (tell_ && told.passed()) std::exchange(tell_, nullptr)();
     auto longest = is_outdated ? 0ns : std::min(patience.left(), pause(looks));
     if (tell_) longest = std::min(longest, told.left());
+    if (own) longest = std::min(longest, renewal->left());
     const auto woken = watch_.wait(longest, patience.stop());
     if (woken == disk::Watch::Woken::stopped) {
       was_stopped_ = true;
@@ -169,6 +179,17 @@ Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
     }
   }
   return answer;
+}
+
+/// The waiter gives back what it has before it queues again: two of them that each keep a part
+/// could wait for each other.
+void Line::leave_lost_place(Goal& goal, const Ticket& lost) {
+  goal.yield();
+  tickets_.remove(lost);  // a listing that missed it would let us wait for ourselves
+  holder_.log.warn(
+      "{}: the place of {} in the queue was given up, because nobody could tell that it "
+      "still waits; it queues again at the end",
+      tickets_.folder().parent().native(), lost.id.str());
 }
 
 /// Whether others may still come before one who had its turn.
@@ -222,7 +243,6 @@ void Line::let_pass(const std::vector<Ticket>& before, Ticket& own) {
 bool Line::watch_line(std::vector<Ticket>& before, std::optional<Ticket>& missed) {
   watch_processes(before.back());
   if (remove_dead(before)) return false;
-  // not earlier: to date it would wake us
   watch_.on_removal(tickets_.path(before.back()).whole());
   if (tickets_.is_there(before.back())) return true;
   // a listing that shows it again is an old one, of a network filesystem
@@ -233,43 +253,81 @@ bool Line::watch_line(std::vector<Ticket>& before, std::optional<Ticket>& missed
 /// thousands of dead would cost the square of their number. True if any went.
 bool Line::remove_dead(std::vector<Ticket>& before) {
   const std::size_t count = before.size();
-  while (!before.empty() && is_due(before.back()) && is_dead(before.back())) {
+  const auto limit = holder_.ticket_times.limit;
+  while (!before.empty() && is_due(before.back()) && is_lost(before.back(), limit)) {
     if (!tickets_.remove(before.back())) {
       watch_.clear();  // its end would wake us again and again
       watch_.on_unseen();
       break;
     }
-    holder_.log.info("{} is dead and leaves the line", before.back().id.str());
     before.pop_back();
   }
   return before.size() < count;
 }
 
-/// Cheap checks may be made at any time, dear ones of a ticket that was left in peace for a grace.
-/// One of the future is due: a clock was set back. The filesystem is only asked for its time if
-/// this host's clock says so too; that puts off a check by a grace at most, however wrong it goes.
+/// Cheap checks may be made at any time. A slow one waits until the waiter gave no sign for a grace
+/// period and nobody had it checked for one. It is made once more when the ticket reaches the
+/// limit, however long the grace is. A time in the future counts as old: a clock was set back. The
+/// filesystem is only asked for its time if this host's clock says so too; that delays a check by a
+/// grace period at most, however wrong the clock is.
 bool Line::is_due(const Ticket& ticket) {
   if (!has_grace()) return true;
-  const auto time = tickets_.time(ticket);
-  if (!time) return false;
+  const auto renewed = tickets_.time(ticket);
+  if (!renewed) return false;
+  const auto asked = tickets_.asked(ticket.id);
   const auto is_due_at = [&](std::chrono::system_clock::time_point now) {
-    return *time > now || *time <= now - *holder_.grace;
+    const auto is_old = [&](auto time, auto age) { return time > now || time <= now - age; };
+    const auto limit = holder_.ticket_times.limit;
+    if (*renewed <= now - limit && (!asked || *asked < *renewed + limit)) return true;
+    return is_old(*renewed, *holder_.grace) && (!asked || is_old(*asked, *holder_.grace));
   };
   const auto here = real_clock().wall();
   return is_due_at(here) && is_due_at(tickets_.now().value_or(here));
 }
 
-bool Line::is_dead(const Ticket& ticket) {
+/// Whether the ticket counts no longer.
+bool Line::is_lost(const Ticket& ticket, std::chrono::seconds limit) {
+  switch (judge(ticket)) {
+    case Life::alive:
+      return false;
+    case Life::dead:
+      holder_.log.info("{} is dead and leaves the queue", ticket.id.str());
+      return true;
+    case Life::unknown:
+      break;
+  }
+  if (is_renewed(ticket, limit)) return false;
+  holder_.log.info(
+      "{} leaves the queue: nobody can tell whether it is alive, and it did not renew its "
+      "ticket for {} s",
+      ticket.id.str(), limit.count());
+  return true;
+}
+
+/// Dead if either process is; else what is known of the process that waits, because that one renews
+/// the ticket.
+Life Line::judge(const Ticket& ticket) {
   std::error_code ec;
   const auto text = tickets_.text(ticket, ec);
-  if (ec == std::errc::no_such_file_or_directory) return false;
+  if (ec == std::errc::no_such_file_or_directory) return Life::alive;  // there is nothing to remove
   const Says says = parse(text.value_or(""));
-  if (has_grace()) tickets_.renew(ticket);
-  const bool is_gone =
-      says.waiter_id &&
-      WaiterChecker(holder_).check(*says.waiter_id, says.waiter).life == Life::dead;
-  if (is_gone) return true;
-  return holder_.checker->check(ticket.id, says.holder).life == Life::dead;
+  if (has_grace()) tickets_.mark_asked(ticket.id);
+  std::optional<Life> waiter;
+  if (says.waiter_id) {
+    waiter = WaiterChecker(holder_).check(*says.waiter_id, says.waiter).life;
+    if (waiter == Life::dead) return Life::dead;
+  }
+  const Life holder = holder_.checker->check(ticket.id, says.holder).life;
+  return holder == Life::dead ? holder : waiter.value_or(holder);
+}
+
+/// Whether that was within `limit`. Both times are the filesystem's: clocks of hosts differ.
+/// Returns true if that clock cannot be read. A time far in the future counts as old: the clock was
+/// set back, and a living waiter would have renewed its ticket since.
+bool Line::is_renewed(const Ticket& ticket, std::chrono::seconds limit) {
+  const auto renewed = tickets_.time(ticket);
+  const auto now = tickets_.now();
+  return !renewed || !now || std::chrono::abs(*now - *renewed) < limit;
 }
 
 void Line::watch_processes(const Ticket& ticket) {
@@ -312,7 +370,8 @@ std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::SafePath& lock) 
     const auto text = tickets.text(ticket, unread);
     if (!time || unread == std::errc::no_such_file_or_directory) continue;  // gone meanwhile
     const Says says = parse(text.value_or(""));
-    const auto age = real_clock().wall() - *time;
+    const auto arrived = says.waiter ? parse_since(says.waiter->since) : std::nullopt;
+    const auto age = real_clock().wall() - arrived.value_or(*time);
     waiters.push_back({std::move(ticket),
                        std::max(std::chrono::seconds::zero(),
                                 std::chrono::duration_cast<std::chrono::seconds>(age)),
@@ -322,10 +381,11 @@ std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::SafePath& lock) 
   return waiters;
 }
 
-bool Line::clean(std::chrono::seconds age) {
+bool Line::clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown) {
   std::error_code ec;
+  const std::chrono::seconds limit = unknown.value_or(holder_.ticket_times.limit);
   for (const Ticket& ticket : tickets_.list(ec)) {
-    if (is_dead(ticket)) tickets_.remove(ticket);
+    if (is_lost(ticket, limit)) tickets_.remove(ticket);
   }
   tickets_.sweep(real_clock().wall() - age);
   return !ec && tickets_.list(ec).empty() && !ec;

@@ -62,8 +62,14 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 ///           Who prefers writers and finds only later ones gives up its place and goes behind them.
 /// Dead:     a waiter has the one before it judged, and takes its ticket away if the process that
 ///           waits or the one that is to hold is dead; of a ticket that cannot be read, only the
-///           latter, which its name tells. Dear checks: only of a ticket that nobody touched for a
-///           grace, by the clock of the filesystem; with a grace of 0, at each look.
+///           latter, which its name tells. Slow checks: only of a ticket that was not renewed for a
+///           grace period, and whose waiter nobody had checked for one, by the clock of the
+///           filesystem; with a grace of 0, at each look.
+/// Unknown:  a waiter renews its own ticket from time to time, and nobody else does. If nobody can
+///           tell whether the process that waits is alive, a ticket that was not renewed for
+///           TicketTimes::limit is removed. A waiter that is known to be alive keeps its place,
+///           even if it is stopped. A waiter whose ticket was removed gives back what it has,
+///           queues again at the end, and says so on the log.
 /// Killed:   leaves a ticket of a dead process.
 class Line {
  public:
@@ -82,9 +88,10 @@ class Line {
   /// Those in line, the first one first.
   static std::vector<Waiter> waiters(disk::Disk& disk, const disk::SafePath& lock);
 
-  /// Takes the dead out of the line, and those who were about to get in it that long ago. True if
-  /// nobody is left.
-  bool clean(std::chrono::seconds age);
+  /// Removes the tickets of dead waiters, and the files of those that began to arrive `age` ago.
+  /// Removes the ticket of a waiter that nobody can judge if it was not renewed for `unknown`, or
+  /// for TicketTimes::limit. Returns true if nobody is left.
+  bool clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown = std::nullopt);
 
  private:
   class Place;
@@ -96,7 +103,10 @@ class Line {
   void let_pass(const std::vector<lock::Ticket>& before, lock::Ticket& own);
   bool watch_line(std::vector<lock::Ticket>& before, std::optional<lock::Ticket>& missed);
   bool remove_dead(std::vector<lock::Ticket>& before);
-  bool is_dead(const lock::Ticket& ticket);
+  bool is_lost(const lock::Ticket& ticket, std::chrono::seconds limit);
+  identity::Life judge(const lock::Ticket& ticket);
+  bool is_renewed(const lock::Ticket& ticket, std::chrono::seconds limit);
+  void leave_lost_place(Goal& goal, const lock::Ticket& lost);
   bool gives_way(lock::Mode mode) const;
   bool is_holder_dead();
   bool has_grace() const { return holder_.grace > std::chrono::seconds::zero(); }

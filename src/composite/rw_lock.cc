@@ -222,11 +222,11 @@ Answer RwLock::not_held(std::error_code looked) const {
           twin.value_or(lock_.path().native() + " is not locked by " + uid.str())};
 }
 
-bool RwLock::clean(std::chrono::seconds age) {
+bool RwLock::clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown) {
   lock::FastLock right = lock_.right_to_upgrade();
   const WaiterChecker waiters(holder_);
   (void)policy::CheckPolicy(right, waiters).clean(age);  // what is left of it, the lock shows
-  const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean(age);
+  const bool is_empty_line = Line(disk_, lock_.path(), holder_, order_).clean(age, unknown);
   return policy_->clean(age) && is_empty_line;
 }
 

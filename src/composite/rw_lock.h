@@ -56,8 +56,9 @@ class RwLock {
   std::optional<lock::Leaf> own_leaf() const;
   const lock::FastLock& fast() const { return lock_; }
 
-  /// Removes what the dead left, holders and waiters. True if nothing is left of the lock.
-  bool clean(std::chrono::seconds age);
+  /// Removes what the dead left, holders and waiters, and as Line::clean the tickets of waiters
+  /// that nobody can judge. True if nothing is left of the lock.
+  bool clean(std::chrono::seconds age, std::optional<std::chrono::seconds> unknown = std::nullopt);
 
  private:
   class Entry;

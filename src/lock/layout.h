@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/uid.h"
@@ -21,6 +23,7 @@ namespace holdfast::lock {
 ///     LOCK/.upgrade/                 a lock: held by the one sharer that upgrades
 ///     LOCK/.queue/new.<id>           somebody who is about to get in line
 ///     LOCK/.queue/<number>.<m>.<id>  a place in line: 10 digits, m is r or w
+///     LOCK/.queue/asked.<id>         grace policy: time of the last check of a waiter
 class Layout {
  public:
   explicit Layout(const disk::SafePath& lock) : lock_(without_slashes(lock)) {}
@@ -40,6 +43,7 @@ class Layout {
   disk::SafePath scratch(const Uid& id) const { return build() / id.str(); }
   disk::SafePath proposal(const Uid& id) const { return scratch(id) / kOwner; }
   disk::SafePath proposed_leaf(const Uid& id) const { return proposal(id) / id.str(); }
+  disk::SafePath asked(const Uid& id) const { return queue() / (kAsked + id.str()); }
 
   // Below a handle on build/.
   static disk::At scratch(const disk::Handle& build, const Uid& id) { return {build, id.str()}; }
@@ -69,6 +73,11 @@ class Layout {
     return {queue, kNew + id.str()};
   }
   static bool is_newcomer(const std::string& name) { return name.starts_with(kNew); }
+  /// The id that asked.<id> names, or nothing if the name is another one.
+  static std::optional<Uid> asked_about(const std::string& name) {
+    if (!name.starts_with(kAsked)) return std::nullopt;
+    return Uid::found(name.substr(std::string_view(kAsked).size()));
+  }
 
   // Below a handle on in_use/.
   static disk::At mark(const disk::Handle& in_use, const Uid& id) { return {in_use, id.str()}; }
@@ -89,7 +98,7 @@ class Layout {
     names.insert(names.end(),
                  {kOwner + own, scratch, scratch + "/" + kOwner, scratch + "/" + kOwner + own,
                   scratch + "/" + kLeaf, gone, gone + own, kInUse + own, queue + kNew + id.str(),
-                  queue + "0000000001.w." + id.str()});
+                  queue + kAsked + id.str(), queue + "0000000001.w." + id.str()});
     const std::size_t count = names.size();
     for (std::size_t i = 0; i < count; ++i) {  // the right to upgrade is a lock itself
       names.push_back(std::string(kUpgrade) + "/" + names[i]);
@@ -110,6 +119,7 @@ class Layout {
   static constexpr const char* kUpgrade = ".upgrade";
   static constexpr const char* kQueue = ".queue";
   static constexpr const char* kNew = "new.";
+  static constexpr const char* kAsked = "asked.";
   static constexpr std::array kParts{kOwner, kBuild, kInUse, kUpgrade, kQueue};
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the

@@ -1,6 +1,7 @@
 #include "lock/tickets.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -126,7 +127,19 @@ std::optional<std::chrono::system_clock::time_point> Tickets::time(const Ticket&
 }
 
 void Tickets::renew(const Ticket& ticket) {
-  (void)disk_.touch(path(ticket));  // who may not date it asks nevertheless
+  (void)disk_.touch(path(ticket));  // if it is gone, the next listing shows that
+}
+
+std::optional<std::chrono::system_clock::time_point> Tickets::asked(const Uid& id) const {
+  disk::Status status;
+  if (disk_.status(at_.asked(id), status)) return std::nullopt;
+  return status.modified;
+}
+
+void Tickets::mark_asked(const Uid& id) {
+  if (disk_.touch(at_.asked(id)) != std::errc::no_such_file_or_directory) return;
+  Handle file;
+  if (!disk_.create(at_.asked(id), file)) (void)disk_.close(file);  // without it others ask too
 }
 
 std::optional<std::chrono::system_clock::time_point> Tickets::now() {
@@ -141,7 +154,7 @@ bool Tickets::remove(const Ticket& ticket) {
     const std::error_code ec = disk_.unlink(path(ticket));
     is_gone = !ec || !is_there(ticket);
   }
-  tidy();
+  if (!tidy() && !disk_.unlink(at_.asked(ticket.id))) tidy();
   return is_gone;
 }
 
@@ -149,16 +162,24 @@ void Tickets::sweep(std::chrono::system_clock::time_point limit) {
   std::vector<std::string> names;
   Handle queue;
   if (disk_.list(at_.queue(), names) || disk_.open_dir(at_.queue(), queue)) return;
+  std::set<Uid> waiting;
+  for (const std::string& name : names) {
+    if (auto ticket = parse_ticket(name)) waiting.insert(std::move(ticket->id));
+  }
   for (const std::string& name : names) {
     disk::Status status;
+    const auto id = Layout::asked_about(name);
+    if (id && !waiting.contains(*id)) (void)disk_.unlink({queue, name});
     if (!Layout::is_newcomer(name) || disk_.status({queue, name}, status)) continue;
     if (status.modified <= limit) (void)disk_.unlink({queue, name});
   }
   tidy();
 }
 
-void Tickets::tidy() {
-  if (!disk_.remove_dir(at_.queue())) (void)disk_.remove_dir(at_.lock());
+bool Tickets::tidy() {
+  const std::error_code ec = disk_.remove_dir(at_.queue());
+  if (!ec) (void)disk_.remove_dir(at_.lock());
+  return !ec || ec == std::errc::no_such_file_or_directory;
 }
 
 }  // namespace holdfast::lock

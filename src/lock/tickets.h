@@ -55,22 +55,29 @@ class Tickets {
   disk::SafePath path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
   std::optional<std::string> text(const Ticket& ticket, std::error_code& ec) const;
 
-  /// When it was taken, or last asked about; by the clock of the filesystem.
+  /// When its waiter took or last renewed it, by the clock of the filesystem.
   std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;
+  /// Only the waiter itself renews its ticket: that is how others see that it still waits.
   void renew(const Ticket& ticket);
+
+  /// When somebody last had the waiter of that id checked, by the same clock. Nothing if nobody
+  /// did.
+  std::optional<std::chrono::system_clock::time_point> asked(const Uid& id) const;
+  void mark_asked(const Uid& id);
 
   /// That clock, read by dating the folder, whose time means nothing. Nothing if that cannot be
   /// done.
   std::optional<std::chrono::system_clock::time_point> now();
 
-  /// Leaves the line, or takes one that is dead out of it. Whether it is gone.
+  /// Removes a ticket and the mark of its last check. Returns whether the ticket is gone.
   bool remove(const Ticket& ticket);
 
-  /// Newcomers that nobody touched since `limit`, and the folder if nobody is in line.
+  /// Removes newcomers that nobody touched since `limit`, marks of checks whose ticket is gone, and
+  /// the folder if nobody is in line.
   void sweep(std::chrono::system_clock::time_point limit);
 
  private:
-  void tidy();
+  bool tidy();  ///< whether the folder is gone
 
   disk::Disk& disk_;
   Layout at_;

@@ -141,6 +141,79 @@ TEST_CASE("signals that a wait keeps away from itself reach the checker that it 
   CHECK_THAT(read_file(at.path("blocked")), Catch::Matches("(SigBlk:\t0+\n)+"));
 }
 
+namespace {
+
+/// The ticket of a waiter that nobody here can judge, renewed some time ago (`date -d`).
+void add_unseen(const Session& at, const std::string& lock, const std::string& when) {
+  at.must(
+      "mkdir -p " + lock + "/.queue; t=" + lock +
+      "/.queue/0000000001.w.nowhere.invalid:4242:5000:1700000000; "
+      "echo '{\"v\":1,\"host\":\"nowhere\",\"boot\":\"b\",\"pidns\":\"pid:[1]\",\"pid\":42}' > $t; "
+      "touch -d '" +
+      when + "' $t");
+}
+
+}  // namespace
+
+TEST_CASE("a waiter that nobody can judge blocks a free lock for two minutes at most",
+          "[e2e][wait]") {
+  const auto [tool, action] = GENERATE(table<std::string, Words>({
+      {"rw_lock", {"shared", "L"}},
+      {"rw_lock", {"exclusive", "L"}},
+      {"fair_lock", {"lock", "L"}},
+      {"fair_semaphore", {"acquire", "L", "1"}},
+  }));
+  const Session at;
+  const Process self(kSleeper);
+  Words words{tool};
+  words.insert(words.end(), action.begin(), action.end());
+  words.push_back(self.pid_text());
+  add_unseen(at, "L", "1 minute ago");
+  CHECK(at.run(words).code == 1);
+  CHECK(at.run({tool, "clean", "L"}).code == 1);
+  add_unseen(at, "L", "3 minutes ago");
+  CHECK(at.run(words) == kSilentYes);
+  CHECK(at.run({tool, "queue", "L"}) == kSilentYes);
+  add_unseen(at, "L", "1 minute ago");
+  CHECK(at.run({tool, "--older-than", "30", "clean", "L"}).code == 1);  // for its holder
+  CHECK(at.run({tool, "queue", "L"}) == kSilentYes);
+}
+
+TEST_CASE("a waiter that is stopped keeps its place", "[e2e][wait]") {
+  const Session at;
+  const Process holder(kSleeper), one(kSleeper), two(kSleeper);
+  REQUIRE(at.run({"fair_lock", "lock", "L", holder.pid_text()}) == kSilentYes);
+  Process first({"fair_lock", "--wait", "60", "lock", "L", one.pid_text()}, in(at));
+  REQUIRE(eventually([&] { return !at.run({"fair_lock", "queue", "L"}).out.empty(); }));
+  first.signal(SIGSTOP);
+  at.must("touch -d '1 hour ago' L/.queue/*");
+  REQUIRE(at.run({"fair_lock", "unlock", "L", holder.pid_text()}) == kSilentYes);
+  CHECK(at.run({"fair_lock", "--wait", "1", "lock", "L", two.pid_text()}).code == 1);
+  CHECK(at.run({"fair_lock", "--older-than", "0", "clean", "L"}).code == 1);
+  first.signal(SIGCONT);
+  CHECK(first.wait() == 0);
+  CHECK(at.run({"fair_lock", "is_mine", "L", one.pid_text()}).code == 0);
+}
+
+TEST_CASE("a waiter that lost its place queues again and says so", "[e2e][wait]") {
+  const Session at;
+  const Process one(kSleeper), two(kSleeper), self(kSleeper);
+  REQUIRE(at.run({"rw_lock", "shared", "L", one.pid_text()}) == kSilentYes);
+  REQUIRE(at.run({"rw_lock", "shared", "L", two.pid_text()}) == kSilentYes);
+  const std::string uid = at.run({"local_id", "uid", self.pid_text()}).out;
+  const Result waited =
+      at.shell("set -e; rw_lock --wait 60 exclusive L " + self.pid_text() +
+               " & w=$!; until [ -n \"$(rw_lock queue L)\" ]; do :; done; rm L/.queue/*; "
+               "rw_lock unlock L " +
+               one.pid_text() +  // it wakes, is refused, and looks at the queue
+               "; until [ -n \"$(rw_lock queue L)\" ]; do :; done; rw_lock unlock L " +
+               two.pid_text() + "; wait $w");
+  CHECK(waited.code == 0);
+  CHECK_THAT(waited.err, Catch::Contains("L: the place of " + uid.substr(0, uid.size() - 1) +
+                                         " in the queue was given up"));
+  CHECK_THAT(waited.err, Catch::Contains("it queues again at the end"));
+}
+
 TEST_CASE("who waits is told once that nobody can tell of a holder", "[e2e][wait]") {
   const auto [tool, action, slot] = GENERATE(table<std::string, Words, std::string>({
       {"rw_lock", {"shared", "L"}, ""},

@@ -97,3 +97,12 @@ TEST_CASE("a description names what is known", "[base]") {
   CHECK(describe(r) == "on build7");
   CHECK(describe(Record{}) == "someone who left no record");
 }
+
+TEST_CASE("a time that a record names is read back, and what is no time is not", "[base]") {
+  const auto when = std::chrono::system_clock::time_point(std::chrono::seconds(1'763'455'234));
+  CHECK(parse_since(to_since(when)) == when);
+  for (const char* text : {"", "2026-11-16", "2026-13-16T01:40:34Z", "2026-11-16T01:40:34", "x"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_since(text));
+  }
+}
