@@ -8,19 +8,28 @@ using lock::Answer;
 using lock::Mode;
 using lock::Outcome;
 
+namespace {
+
+/// How long a look at the slots may take that begins when patience is over.
+constexpr std::chrono::milliseconds kLastLook{100};
+
+}  // namespace
+
 /// What a caller of acquire stands in line for.
 class FairSemaphore::Permits final : public Goal {
  public:
-  Permits(FairSemaphore& of, std::uint32_t max, std::uint32_t permits)
-      : of_(of), max_(max), permits_(permits) {}
+  Permits(FairSemaphore& of, std::uint32_t max, std::uint32_t permits, const Patience& patience)
+      : of_(of), max_(max), permits_(permits), patience_(patience) {}
 
   Answer try_once() override {
-    while (taken_.size() < permits_) {
-      Taken one = of_.semaphore_.acquire(max_, Semaphore::Again::allowed);
-      if (!one.is_held()) return one.answer;
-      taken_.push_back(std::move(one));
-    }
-    return {Outcome::held, {}};
+    const bool is_last = patience_.is_over();  // a look at the very end, or the only one
+    const Deadline last_look(real_clock(), kLastLook);
+    const auto is_over = [&] {
+      if (patience_.is_stopped()) return true;
+      if (patience_.is_none()) return false;
+      return patience_.is_over() && (!is_last || last_look.passed());
+    };
+    return of_.semaphore_.acquire_several(max_, permits_ - taken_.size(), is_over, taken_);
   }
 
   void yield() override {
@@ -56,6 +65,7 @@ class FairSemaphore::Permits final : public Goal {
   FairSemaphore& of_;
   std::uint32_t max_;
   std::uint32_t permits_;
+  const Patience& patience_;
   std::vector<Taken> taken_;
   std::string left_;
 };
@@ -68,7 +78,7 @@ FairSemaphore::FairSemaphore(const disk::SafePath& semaphore, const Holder& hold
       semaphore_(disk, semaphore, own_, holder.log) {}
 
 Answer FairSemaphore::acquire(std::uint32_t max, std::uint32_t permits, const Patience& patience) {
-  Permits wanted(*this, max, permits);
+  Permits wanted(*this, max, permits, patience);
   return acquire(wanted, max, permits, patience);
 }
 
@@ -118,7 +128,7 @@ Answer FairSemaphore::release(std::optional<std::uint32_t> permits) {
 
 std::optional<Guard> FairSemaphore::hold(std::uint32_t max, std::uint32_t permits,
                                          const Patience& patience) {
-  Permits wanted(*this, max, permits);
+  Permits wanted(*this, max, permits, patience);
   refusal_ = acquire(wanted, max, permits, patience);
   if (refusal_.outcome != Outcome::held) return std::nullopt;
   std::vector<std::unique_ptr<Held>> slots;

@@ -101,6 +101,9 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optiona
               "cannot look into " + tickets_.folder().native() + ": " + unseen.message()};
   }
   if (may_try) answer = goal.try_once();
+  // with patience, the wait sees it
+  was_stopped_ =
+      answer.outcome == Outcome::contended && patience.is_none() && patience.is_stopped();
   if (answer.outcome == Outcome::contended) {
     if (auto no = goal.objection()) answer = std::move(*no);
   }

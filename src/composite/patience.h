@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <optional>
 
@@ -26,6 +28,10 @@ class Patience {
   std::chrono::nanoseconds left() const { return until_.left(); }
   bool is_over() const { return until_.passed(); }
   int stop() const { return stop_; }
+  bool is_stopped() const {
+    pollfd one{stop_, POLLIN, 0};
+    return stop_ >= 0 && poll(&one, 1, 0) == 1;
+  }
 
  private:
   Patience(std::chrono::nanoseconds longest, const Clock& clock, int stop)

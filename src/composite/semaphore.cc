@@ -1,7 +1,9 @@
 #include "composite/semaphore.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +22,8 @@ namespace {
 /// What keeps one slot from being tried mostly keeps them all. A few more are tried because a busy
 /// rival may be behind it.
 constexpr int kMostFailures = 3;
+
+constexpr const char* kTooLarge = "max is larger than a million";
 
 /// A listing that a network filesystem interrupts is done over.
 constexpr int kRetryLimit = 32;
@@ -65,15 +69,23 @@ class Round {
 
 }  // namespace
 
-/// One search for a slot: tries until one is got, or nothing else could be.
+/// One search for slots: tries until enough are taken, or nothing else could be.
 class Semaphore::Scan {
  public:
-  Scan(Semaphore& semaphore, std::uint32_t max) : semaphore_(semaphore), round_(max), max_(max) {}
+  Scan(
+      Semaphore& semaphore, std::uint32_t max, std::size_t wanted = 1,
+      std::function<bool()> is_over = [] { return false; })
+      : semaphore_(semaphore),
+        round_(max),
+        max_(max),
+        wanted_(wanted),
+        is_over_(std::move(is_over)) {}
 
   /// Tells the slot of our own id, if it has one; `ec`: if it can be seen.
   std::optional<std::string> look(const std::vector<std::string>& names, std::error_code& ec) {
     std::optional<std::string> mine;
     for (const std::string& name : names) {
+      if (is_over_()) break;
       std::error_code looked;
       const Seen seen = semaphore_.slots_.look(semaphore_.at_.slot(name), looked);
       ec = worse(ec, looked);
@@ -92,8 +104,8 @@ class Semaphore::Scan {
   /// Those in which somebody was, who may be dead.
   bool try_held() {
     return round_.any([&](std::uint32_t n) {
-      return was(n, Seen::held) && semaphore_.slots_.may_recover(path(n)) &&
-             attempt(n, Effort::recover);
+      if (!was(n, Seen::held)) return false;
+      return is_over_() || (semaphore_.slots_.may_recover(path(n)) && attempt(n, Effort::recover));
     });
   }
 
@@ -101,7 +113,10 @@ class Semaphore::Scan {
     return round_.any([&](std::uint32_t n) { return attempt(n, effort); });
   }
 
+  /// What ended the search, or the last failure.
   const Taken& last() const { return last_; }
+  std::vector<Taken>& taken() { return taken_; }
+  bool has_all() const { return taken_.size() == wanted_; }
 
  private:
   bool was(std::uint32_t number, Seen what) const {
@@ -115,10 +130,14 @@ class Semaphore::Scan {
 
   /// Whether the search is over.
   bool attempt(std::uint32_t number, Effort effort) {
+    if (is_over_()) return true;
     Taken taken = semaphore_.slots_.lock(path(number), effort);
     const bool has_failed = taken.answer.outcome == Outcome::failed;
     if (taken.is_final()) {
-      last_ = semaphore_.granted(std::to_string(number), std::move(taken), effort);
+      Taken granted = semaphore_.granted(std::to_string(number), std::move(taken), effort);
+      if (granted.is_held()) taken_.push_back(granted);
+      if (granted.is_held() && !has_all()) return false;
+      last_ = std::move(granted);
       return true;
     }
     if (has_failed) last_ = std::move(taken);
@@ -128,6 +147,9 @@ class Semaphore::Scan {
   Semaphore& semaphore_;
   Round round_;
   std::uint32_t max_;
+  std::size_t wanted_;
+  std::function<bool()> is_over_;
+  std::vector<Taken> taken_;
   std::map<std::uint32_t, Seen> seen_;  ///< of the slots that were listed
   int failures_ = 0;
   Taken last_{{Outcome::contended, {}}};
@@ -142,7 +164,7 @@ Taken Semaphore::fast_acquire(std::uint32_t max, Again again) {
 }
 
 Taken Semaphore::scan(std::uint32_t max, Effort effort, Again again) {
-  if (max > kLargestMax) return {{Outcome::failed, "max is larger than a million"}};
+  if (max > kLargestMax) return {{Outcome::failed, kTooLarge}};
   if (max == 0) return none_free(max, {{Outcome::contended, {}}});
   Scan scan(*this, max);
   if (!slots_.can_look()) {
@@ -151,10 +173,7 @@ Taken Semaphore::scan(std::uint32_t max, Effort effort, Again again) {
     return is_over ? scan.last() : none_free(max, scan.last());
   }
   std::vector<std::string> names;
-  if (const auto ec = list(names); ec && !is_nothing(ec)) {
-    return none_free(max,
-                     {{Outcome::failed, "cannot list " + path().native() + ": " + ec.message()}});
-  }
+  if (const auto ec = list(names); ec && !is_nothing(ec)) return none_free(max, cannot_list(ec));
   std::error_code looked;
   const auto mine = scan.look(names, looked);
   if (mine && again == Again::refused) {
@@ -167,6 +186,23 @@ Taken Semaphore::scan(std::uint32_t max, Effort effort, Again again) {
   }
   const bool is_over = scan.try_free(effort) || (effort == Effort::recover && scan.try_held());
   return is_over && scan.last().is_final() ? scan.last() : none_free(max, scan.last());
+}
+
+Answer Semaphore::acquire_several(std::uint32_t max, std::size_t count,
+                                  const std::function<bool()>& is_over, std::vector<Taken>& taken) {
+  if (!slots_.can_look()) throw std::logic_error("several slots of a locker that cannot look");
+  if (max > kLargestMax) return {Outcome::failed, kTooLarge};
+  std::vector<std::string> names;
+  if (const auto ec = list(names); ec && !is_nothing(ec))
+    return none_free(max, cannot_list(ec)).answer;
+  Scan scan(*this, max, count, is_over);
+  std::error_code looked;  // a slot that cannot be looked into counts as held
+  (void)scan.look(names, looked);
+  const bool is_ended = scan.try_free(Effort::recover) || scan.try_held();
+  std::move(scan.taken().begin(), scan.taken().end(), std::back_inserter(taken));
+  if (scan.has_all()) return {Outcome::held, {}};
+  if (is_ended && scan.last().is_final()) return scan.last().answer;
+  return none_free(max, scan.last()).answer;
 }
 
 Taken Semaphore::none_free(std::uint32_t max, Taken last) {
@@ -219,6 +255,10 @@ Answer Semaphore::release(const std::string& slot) {
 
 Answer Semaphore::cannot_look(std::error_code ec) const {
   return {Outcome::failed, "cannot look into " + path().native() + ": " + ec.message()};
+}
+
+Taken Semaphore::cannot_list(std::error_code ec) const {
+  return {{Outcome::failed, "cannot list " + path().native() + ": " + ec.message()}};
 }
 
 std::vector<std::string> Semaphore::slots(std::error_code& ec) const {

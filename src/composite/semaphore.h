@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,6 +61,13 @@ class Semaphore {
   /// The same without recovery.
   Taken fast_acquire(std::uint32_t max, Again again = Again::refused);
 
+  /// Takes up to `count` of the slots 1 to max with one listing and one look at each slot, for an
+  /// id that may hold others. Asks `is_over` before each slot and ends the search if it says so.
+  /// Adds what it took to `taken`, also if it is not enough. Returns held if it took `count`. Needs
+  /// a locker that can look.
+  lock::Answer acquire_several(std::uint32_t max, std::size_t count,
+                               const std::function<bool()>& is_over, std::vector<Taken>& taken);
+
   /// That slot, of any name that SlotLayout::is_slot, with recovery. An id may hold several.
   Taken acquire_slot(const std::string& slot);
 
@@ -102,6 +110,7 @@ class Semaphore {
 
   Taken scan(std::uint32_t max, Effort effort, Again again);
   lock::Answer cannot_look(std::error_code ec) const;
+  Taken cannot_list(std::error_code ec) const;
   Taken none_free(std::uint32_t max, Taken last);
   Taken granted(const std::string& slot, Taken taken, Effort effort);
   std::error_code list(std::vector<std::string>& names) const;

@@ -323,6 +323,64 @@ TEST_CASE("a slot that comes while somebody gets ready to sleep wakes it when it
   }
 }
 
+namespace {
+
+/// Goes on by 10 ms each time somebody looks at it.
+class TickingClock final : public Clock {
+ public:
+  std::chrono::system_clock::time_point wall() const override { return real_clock().wall(); }
+  std::chrono::nanoseconds boot() const override { return now_ += 10ms; }
+
+ private:
+  mutable std::chrono::nanoseconds now_{0};
+};
+
+int calls_for_permits(std::uint32_t permits) {
+  const TempDir dir;
+  std::string why;
+  const auto self = Holder::this_process(why);
+  FaultDisk disk;
+  FairSemaphore semaphore(dir / "semaphore", *self, disk);
+  CHECK(semaphore.acquire(permits, permits, Patience::none()).outcome == Outcome::held);
+  CHECK(semaphore.slots().slots_held().size() == permits);
+  CHECK(semaphore.release().outcome == Outcome::released);
+  return disk.calls();
+}
+
+}  // namespace
+
+TEST_CASE("many permits cost file operations in proportion to their number", "[composite][line]") {
+  const int few = calls_for_permits(20);
+  const int many = calls_for_permits(400);
+  CAPTURE(few, many);
+  CHECK(many <= 21 * few);
+}
+
+TEST_CASE("whoever takes many permits looks at its patience and at signals meanwhile",
+          "[composite][line]") {
+  const bool is_stopped = GENERATE(false, true);  // or patience is over
+  const bool waits = GENERATE(true, false);
+  if (!is_stopped && !waits) return;
+  CAPTURE(is_stopped, waits);
+  constexpr std::uint32_t kPermits = 5000;
+  const TempDir dir;
+  std::string why;
+  const auto self = Holder::this_process(why);
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const disk::Handle stop(pipe[0]), other(pipe[1]);
+  if (is_stopped) REQUIRE(write(other.fd(), "!", 1) == 1);
+  const TickingClock ticking;
+  const auto patience = is_stopped ? Patience::of(waits ? 100s : 0s, stop.fd())
+                                   : Patience::of(300ms, stop.fd(), ticking);
+  FairSemaphore semaphore(dir / "semaphore", *self);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(semaphore.acquire(kPermits, kPermits, patience).outcome == Outcome::contended);
+  CHECK(semaphore.was_stopped() == is_stopped);
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+  CHECK_FALSE(boost::filesystem::exists(dir / "semaphore"));
+}
+
 TEST_CASE("an old listing with a ticket that is gone does not keep anybody from giving up",
           "[composite][line]") {
   const bool is_stopped = GENERATE(false, true);  // or patience is over
