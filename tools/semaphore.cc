@@ -58,7 +58,7 @@ cli::Options locker_options(const cli::Call& call, Kind kind) {
   options.grace = call.options.grace;
   options.ssh_strict = call.options.ssh_strict;
   options.ssh_insecure = call.options.ssh_insecure;
-  options.age = call.options.age();
+  options.older_than = call.options.older_than;
   std::vector<std::string> words = call.options.locker_args;
   cli::take_all_options(kind == Kind::local ? std::span<const cli::Option>(kLocalLockerOptions)
                                             : kClusterLockerOptions,

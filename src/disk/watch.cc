@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -52,6 +53,15 @@ class Inotify {
 
 thread_local Inotify inotify;
 
+/// How many processes are watched: a semaphore can have thousands of holders. Most descriptors stay
+/// free for the files that whoever waits has to open.
+std::size_t most_processes() {
+  constexpr std::size_t kMost = 32;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 1;
+  return std::clamp<std::size_t>(files.rlim_cur / 4, 1, kMost);
+}
+
 }  // namespace
 
 void Watch::clear() {
@@ -97,8 +107,11 @@ bool Watch::arm(const Path& path, std::uint32_t events) {
 }
 
 void Watch::on_exit(pid_t pid) {
+  const auto is_it = [&](const auto& process) { return process.first == pid; };
+  if (std::any_of(processes_.begin(), processes_.end(), is_it)) return;
   const bool was_told = std::find(ended_.begin(), ended_.end(), pid) != ended_.end();
-  const long fd = was_told ? -1 : syscall(SYS_pidfd_open, pid, 0);
+  const bool is_too_much = processes_.size() >= most_processes();
+  const long fd = was_told || is_too_much ? -1 : syscall(SYS_pidfd_open, pid, 0);
   if (fd >= 0) {
     processes_.emplace_back(pid, Handle(static_cast<int>(fd)));
   } else {

@@ -17,8 +17,9 @@ namespace holdfast::disk {
 /// event is only a hint to look again; a wait may end without one.
 ///
 /// Sees:     files and folders of local filesystems, by inotify; ends of processes of this host, by
-///           pidfd. Other filesystems, and hosts whose inotify is used up, make is_blind(): whoever
-///           waits has to look from time to time.
+///           pidfd, one for each process and at most 32 of them. Other filesystems, more processes,
+///           and hosts whose inotify is used up make is_blind(): whoever waits has to look from
+///           time to time.
 class Watch {
  public:
   enum class Woken { changed, ended, late, stopped };
@@ -66,7 +67,7 @@ class Watch {
   void drain();
 
   std::vector<int> watched_;
-  std::vector<std::pair<pid_t, Handle>> processes_;
+  std::vector<std::pair<pid_t, Handle>> processes_;  ///< each once
   std::vector<pid_t> ended_;
   bool is_blind_ = false;
 };

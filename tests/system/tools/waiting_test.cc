@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -212,6 +213,32 @@ TEST_CASE("a waiter that lost its place queues again and says so", "[e2e][wait]"
   CHECK_THAT(waited.err, Catch::Contains("L: the place of " + uid.substr(0, uid.size() - 1) +
                                          " in the queue was given up"));
   CHECK_THAT(waited.err, Catch::Contains("it queues again at the end"));
+}
+
+TEST_CASE("a waiter with few file descriptors waits for many permits and many holders",
+          "[e2e][wait]") {
+  const bool is_one = GENERATE(true, false);  // one process that has all, or one for each
+  const Session at;
+  const Process self(kSleeper);
+  std::deque<Process> holders;
+  for (int i = 0; i < (is_one ? 1 : 60); ++i) {
+    holders.emplace_back(kSleeper);
+    REQUIRE(at.run({"fair_semaphore", "--permits", is_one ? "60" : "1", "acquire", "S", "60",
+                    holders.back().pid_text()}) == kSilentYes);
+  }
+  Process waiter({"sh", "-c",
+                  "ulimit -n 32; exec " + tool("fair_semaphore") + " --wait 60 acquire S 60 " +
+                      self.pid_text()},
+                 in(at));
+  REQUIRE(eventually([&] { return !at.run({"fair_semaphore", "queue", "S"}).out.empty(); }));
+  // the last one is not watched: it is found dead by looking
+  if (is_one) {
+    CHECK(at.run({"fair_semaphore", "--permits", "1", "release", "S", holders.back().pid_text()}) ==
+          kSilentYes);
+  } else {
+    holders.back().signal(SIGKILL);
+  }
+  CHECK(waiter.wait() == 0);
 }
 
 TEST_CASE("who waits is told once that nobody can tell of a holder", "[e2e][wait]") {

@@ -1,12 +1,14 @@
 #include "disk/watch.h"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/filesystem.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <deque>
 #include <thread>
 
 #include "base/clock.h"
@@ -32,6 +34,45 @@ TEST_CASE("the end of a process is told once, however long nobody reaps it", "[d
   watch.on_exit(child.pid());
   CHECK(watch.is_blind());
   CHECK(watch.wait(1ms, -1) == Woken::late);
+}
+
+namespace {
+
+std::ptrdiff_t open_files() {
+  return std::distance(bfs::directory_iterator("/proc/self/fd"), bfs::directory_iterator());
+}
+
+}  // namespace
+
+TEST_CASE("a watch opens one descriptor for a process and at most 32 in all", "[disk][watch]") {
+  const bool is_one = GENERATE(true, false);
+  std::deque<Process> processes;
+  for (int i = 0; i < (is_one ? 1 : 40); ++i) processes.emplace_back(kSleeper);
+  const auto before = open_files();
+  Watch watch;
+  for (int i = 0; i < 3; ++i) {
+    for (const Process& process : processes) watch.on_exit(process.pid());
+  }
+  CHECK(open_files() - before == (is_one ? 1 : 32));
+  CHECK(watch.is_blind() == !is_one);  // the others have to be looked at
+  processes.front().signal(SIGKILL);
+  CHECK(watch.wait(20s, -1) == Woken::ended);
+}
+
+TEST_CASE("a watch leaves descriptors to others where there are few", "[disk][watch]") {
+  std::deque<Process> processes;
+  for (int i = 0; i < 40; ++i) processes.emplace_back(kSleeper);
+  rlimit old{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
+  const rlimit few{48, old.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const auto before = open_files();
+  Watch watch;
+  for (const Process& process : processes) watch.on_exit(process.pid());
+  const auto after = open_files();
+  CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+  CHECK(after - before == 12);
+  CHECK(watch.is_blind());
 }
 
 TEST_CASE("what is on another filesystem than the first is not taken for local", "[disk][watch]") {
