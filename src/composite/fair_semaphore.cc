@@ -121,6 +121,9 @@ Answer FairSemaphore::release(std::optional<std::uint32_t> permits) {
     Answer answer = semaphore_.release(held[held.size() - 1 - i]);
     if (answer.outcome != Outcome::released) worst = std::move(answer);
   }
+  if (holder_.checker->is_cheap()) {
+    Line(disk_, semaphore_.path(), holder_, Order::fair).sweep();
+  }
   const bool may_be_more = !permits && ec && ec != std::errc::permission_denied;
   if (worst.outcome == Outcome::released && may_be_more) return cannot_look(ec);
   return worst;

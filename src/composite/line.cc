@@ -1,6 +1,7 @@
 #include "composite/line.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -22,6 +23,11 @@ namespace {
 constexpr std::chrono::nanoseconds kBackstop = 30s;
 constexpr std::chrono::nanoseconds kFirstPause = 10ms;
 constexpr std::chrono::nanoseconds kLongestPause = 2s;
+
+std::minstd_rand& random() {
+  static thread_local std::minstd_rand numbers{std::random_device{}()};
+  return numbers;
+}
 
 /// What a ticket says: the record of who is to hold, then id and record of who waits.
 struct Says {
@@ -113,11 +119,33 @@ Answer Line::stand(Mode mode, const Patience& patience, Goal& goal, std::optiona
 
 /// Whether anybody waits whose ticket counts.
 bool Line::has_line(std::error_code& ec) {
-  for (const Ticket& ticket : tickets_.list(ec)) {
-    if (!is_due(ticket) || !is_lost(ticket, holder_.ticket_times.limit)) return true;
-    tickets_.remove(ticket);
+  std::vector<lock::QueueFile> newcomers;
+  const std::vector<Ticket> tickets = tickets_.list(ec, &newcomers);
+  sweep(newcomers);
+  for (const Ticket& ticket : tickets) {
+    const lock::QueueFile file = tickets_.file(ticket);
+    if (!is_due(file) || !is_lost(file, holder_.ticket_times.limit)) return true;
+    tickets_.remove(file);
   }
   return static_cast<bool>(ec);
+}
+
+void Line::sweep() {
+  std::error_code ec;  // what cannot be seen stays
+  std::vector<lock::QueueFile> newcomers;
+  (void)tickets_.list(ec, &newcomers);
+  sweep(newcomers);
+}
+
+/// Most newcomers are alive and will be gone soon, and many may arrive at once. So each caller
+/// judges two of them, any two. A living one whose file is removed makes another.
+void Line::sweep(const std::vector<lock::QueueFile>& newcomers) {
+  constexpr std::size_t kMostChecks = 2;
+  std::vector<lock::QueueFile> some;
+  std::sample(newcomers.begin(), newcomers.end(), std::back_inserter(some), kMostChecks, random());
+  for (const lock::QueueFile& file : some) {
+    if (is_due(file) && is_lost(file, holder_.ticket_times.limit)) tickets_.remove(file);
+  }
 }
 
 Answer Line::wait_for_turn(Mode mode, const Patience& patience, Goal& goal,
@@ -257,7 +285,10 @@ bool Line::watch_line(std::vector<Ticket>& before, std::optional<Ticket>& missed
 bool Line::remove_dead(std::vector<Ticket>& before) {
   const std::size_t count = before.size();
   const auto limit = holder_.ticket_times.limit;
-  while (!before.empty() && is_due(before.back()) && is_lost(before.back(), limit)) {
+  const auto is_gone = [&](const lock::QueueFile& file) {
+    return is_due(file) && is_lost(file, limit);
+  };
+  while (!before.empty() && is_gone(tickets_.file(before.back()))) {
     if (!tickets_.remove(before.back())) {
       watch_.clear();  // its end would wake us again and again
       watch_.on_unseen();
@@ -273,11 +304,11 @@ bool Line::remove_dead(std::vector<Ticket>& before) {
 /// limit, however long the grace is. A time in the future counts as old: a clock was set back. The
 /// filesystem is only asked for its time if this host's clock says so too; that delays a check by a
 /// grace period at most, however wrong the clock is.
-bool Line::is_due(const Ticket& ticket) {
+bool Line::is_due(const lock::QueueFile& file) {
   if (!has_grace()) return true;
-  const auto renewed = tickets_.time(ticket);
+  const auto renewed = tickets_.time(file);
   if (!renewed) return false;
-  const auto asked = tickets_.asked(ticket.id);
+  const auto asked = tickets_.asked(file.id);
   const auto is_due_at = [&](std::chrono::system_clock::time_point now) {
     const auto is_old = [&](auto time, auto age) { return time > now || time <= now - age; };
     const auto limit = holder_.ticket_times.limit;
@@ -289,53 +320,53 @@ bool Line::is_due(const Ticket& ticket) {
 }
 
 /// Whether the ticket counts no longer.
-bool Line::is_lost(const Ticket& ticket, std::chrono::seconds limit) {
-  switch (judge(ticket)) {
+bool Line::is_lost(const lock::QueueFile& file, std::chrono::seconds limit) {
+  switch (judge(file)) {
     case Life::alive:
       return false;
     case Life::dead:
-      holder_.log.info("{} is dead and leaves the queue", ticket.id.str());
+      holder_.log.info("{} is dead and leaves the queue", file.id.str());
       return true;
     case Life::unknown:
       break;
   }
-  if (is_renewed(ticket, limit)) return false;
+  if (is_renewed(file, limit)) return false;
   holder_.log.info(
       "{} leaves the queue: nobody can tell whether it is alive, and it did not renew its "
       "ticket for {} s",
-      ticket.id.str(), limit.count());
+      file.id.str(), limit.count());
   return true;
 }
 
 /// Dead if either process is; else what is known of the process that waits, because that one renews
 /// the ticket.
-Life Line::judge(const Ticket& ticket) {
+Life Line::judge(const lock::QueueFile& file) {
   std::error_code ec;
-  const auto text = tickets_.text(ticket, ec);
+  const auto text = tickets_.text(file, ec);
   if (ec == std::errc::no_such_file_or_directory) return Life::alive;  // there is nothing to remove
   const Says says = parse(text.value_or(""));
-  if (has_grace()) tickets_.mark_asked(ticket.id);
+  if (has_grace()) tickets_.mark_asked(file);
   std::optional<Life> waiter;
   if (says.waiter_id) {
     waiter = WaiterChecker(holder_).check(*says.waiter_id, says.waiter).life;
     if (waiter == Life::dead) return Life::dead;
   }
-  const Life holder = holder_.checker->check(ticket.id, says.holder).life;
+  const Life holder = holder_.checker->check(file.id, says.holder).life;
   return holder == Life::dead ? holder : waiter.value_or(holder);
 }
 
 /// Whether that was within `limit`. Both times are the filesystem's: clocks of hosts differ.
 /// Returns true if that clock cannot be read. A time far in the future counts as old: the clock was
 /// set back, and a living waiter would have renewed its ticket since.
-bool Line::is_renewed(const Ticket& ticket, std::chrono::seconds limit) {
-  const auto renewed = tickets_.time(ticket);
+bool Line::is_renewed(const lock::QueueFile& file, std::chrono::seconds limit) {
+  const auto renewed = tickets_.time(file);
   const auto now = tickets_.now();
   return !renewed || !now || std::chrono::abs(*now - *renewed) < limit;
 }
 
 void Line::watch_processes(const Ticket& ticket) {
   std::error_code ec;
-  const Says says = parse(tickets_.text(ticket, ec).value_or(""));
+  const Says says = parse(tickets_.text(tickets_.file(ticket), ec).value_or(""));
   watch_process(says.waiter);
   watch_process(says.holder);
 }
@@ -351,11 +382,10 @@ void Line::watch_process(const std::optional<Record>& record) {
 /// A jittered one that grows, where somebody has to be looked at.
 std::chrono::nanoseconds Line::pause(int looks) const {
   if (!watch_.is_blind() && !holder_.grace) return kBackstop;
-  static thread_local std::minstd_rand random{std::random_device{}()};
   const auto grown = std::min(kLongestPause, kFirstPause * (1 << std::min(looks, 10)));
   std::uniform_int_distribution<std::chrono::nanoseconds::rep> jitter(grown.count() / 2,
                                                                       grown.count());
-  return std::chrono::nanoseconds(jitter(random));
+  return std::chrono::nanoseconds(jitter(random()));
 }
 
 std::string Line::text() const {
@@ -369,8 +399,9 @@ std::vector<Waiter> Line::waiters(disk::Disk& disk, const disk::SafePath& lock) 
   std::vector<Waiter> waiters;
   for (Ticket& ticket : tickets.list(ec)) {
     std::error_code unread;
-    const auto time = tickets.time(ticket);
-    const auto text = tickets.text(ticket, unread);
+    const lock::QueueFile file = tickets.file(ticket);
+    const auto time = tickets.time(file);
+    const auto text = tickets.text(file, unread);
     if (!time || unread == std::errc::no_such_file_or_directory) continue;  // gone meanwhile
     const Says says = parse(text.value_or(""));
     const auto arrived = says.waiter ? parse_since(says.waiter->since) : std::nullopt;
@@ -388,7 +419,7 @@ bool Line::clean(std::chrono::seconds age, std::optional<std::chrono::seconds> u
   std::error_code ec;
   const std::chrono::seconds limit = unknown.value_or(holder_.ticket_times.limit);
   for (const Ticket& ticket : tickets_.list(ec)) {
-    if (is_lost(ticket, limit)) tickets_.remove(ticket);
+    if (is_lost(tickets_.file(ticket), limit)) tickets_.remove(ticket);
   }
   tickets_.sweep(real_clock().wall() - age);
   return !ec && tickets_.list(ec).empty() && !ec;

@@ -70,7 +70,9 @@ void watch_holders(const lock::FastLock& lock, const Holder& who_waits, disk::Wa
 ///           TicketTimes::limit is removed. A waiter that is known to be alive keeps its place,
 ///           even if it is stopped. A waiter whose ticket was removed gives back what it has,
 ///           queues again at the end, and says so on the log.
-/// Killed:   leaves a ticket of a dead process.
+/// Killed:   leaves a ticket of a dead process, or the file of a newcomer. Whoever arrives judges
+/// one
+///           or two such files as it would judge tickets, and removes them.
 class Line {
  public:
   Line(disk::Disk& disk, const disk::SafePath& lock, const Holder& holder, Order order);
@@ -88,6 +90,9 @@ class Line {
   /// Those in line, the first one first.
   static std::vector<Waiter> waiters(disk::Disk& disk, const disk::SafePath& lock);
 
+  /// Removes what one or two waiters left that were killed on arrival. For those who unlock.
+  void sweep();
+
   /// Removes the tickets of dead waiters, and the files of those that began to arrive `age` ago.
   /// Removes the ticket of a waiter that nobody can judge if it was not renewed for `unknown`, or
   /// for TicketTimes::limit. Returns true if nobody is left.
@@ -103,14 +108,15 @@ class Line {
   void let_pass(const std::vector<lock::Ticket>& before, lock::Ticket& own);
   bool watch_line(std::vector<lock::Ticket>& before, std::optional<lock::Ticket>& missed);
   bool remove_dead(std::vector<lock::Ticket>& before);
-  bool is_lost(const lock::Ticket& ticket, std::chrono::seconds limit);
-  identity::Life judge(const lock::Ticket& ticket);
-  bool is_renewed(const lock::Ticket& ticket, std::chrono::seconds limit);
+  bool is_lost(const lock::QueueFile& file, std::chrono::seconds limit);
+  identity::Life judge(const lock::QueueFile& file);
+  bool is_renewed(const lock::QueueFile& file, std::chrono::seconds limit);
+  void sweep(const std::vector<lock::QueueFile>& newcomers);
   void leave_lost_place(Goal& goal, const lock::Ticket& lost);
   bool gives_way(lock::Mode mode) const;
   bool is_holder_dead();
   bool has_grace() const { return holder_.grace > std::chrono::seconds::zero(); }
-  bool is_due(const lock::Ticket& ticket);
+  bool is_due(const lock::QueueFile& file);
   void watch_processes(const lock::Ticket& ticket);
   void watch_process(const std::optional<Record>& record);
   bool has_line(std::error_code& ec);  ///< `ec`: nobody can tell, so it counts as one

@@ -184,7 +184,12 @@ Answer RwLock::unlock() {
   const auto own = own_leaf(ec);
   if (!own) return not_held(ec);
   give_up_right();
-  return policy_->unlock(own->id, holder_.self.record);
+  Answer answer = policy_->unlock(own->id, holder_.self.record);
+  const bool may_leave_others = answer.outcome == Outcome::released && !answer.is_alone;
+  if (may_leave_others && holder_.checker->is_cheap()) {
+    Line(disk_, lock_.path(), holder_, order_).sweep();
+  }
+  return answer;
 }
 
 std::optional<Guard> RwLock::hold(Mode mode, const Patience& patience) {

@@ -72,12 +72,10 @@ class Layout {
   static disk::At newcomer(const disk::Handle& queue, const Uid& id) {
     return {queue, kNew + id.str()};
   }
-  static bool is_newcomer(const std::string& name) { return name.starts_with(kNew); }
-  /// The id that asked.<id> names, or nothing if the name is another one.
-  static std::optional<Uid> asked_about(const std::string& name) {
-    if (!name.starts_with(kAsked)) return std::nullopt;
-    return Uid::found(name.substr(std::string_view(kAsked).size()));
-  }
+  /// The id in new.<id>, or nothing if the name is another one. The next one does so for
+  /// asked.<id>.
+  static std::optional<Uid> newcomer(const std::string& name) { return id_after(kNew, name); }
+  static std::optional<Uid> asked_about(const std::string& name) { return id_after(kAsked, name); }
 
   // Below a handle on in_use/.
   static disk::At mark(const disk::Handle& in_use, const Uid& id) { return {in_use, id.str()}; }
@@ -121,6 +119,11 @@ class Layout {
   static constexpr const char* kNew = "new.";
   static constexpr const char* kAsked = "asked.";
   static constexpr std::array kParts{kOwner, kBuild, kInUse, kUpgrade, kQueue};
+
+  static std::optional<Uid> id_after(std::string_view prefix, const std::string& name) {
+    if (!name.starts_with(prefix)) return std::nullopt;
+    return Uid::found(name.substr(prefix.size()));
+  }
 
   /// "lock/" and "lock" are one lock; a trailing slash would make the kernel follow a link at the
   /// end.

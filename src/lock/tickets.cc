@@ -45,7 +45,7 @@ bool is_before(const Ticket& a, const Ticket& b) {
   return std::tie(a.number, a.id, a.mode) < std::tie(b.number, b.id, b.mode);
 }
 
-std::vector<Ticket> Tickets::list(std::error_code& ec) const {
+std::vector<Ticket> Tickets::list(std::error_code& ec, std::vector<QueueFile>* newcomers) const {
   std::vector<disk::Entry> entries;
   ec = disk_.list_kinds(at_.queue(), entries);
   if (ec == std::errc::no_such_file_or_directory) ec.clear();
@@ -55,6 +55,8 @@ std::vector<Ticket> Tickets::list(std::error_code& ec) const {
     // in these nobody can read who waits, and not all can be taken out
     if (kind == disk::Kind::dir || kind == disk::Kind::symlink) continue;
     if (auto ticket = parse_ticket(name)) tickets.push_back(std::move(*ticket));
+    auto newcomer = newcomers ? Layout::newcomer(name) : std::nullopt;
+    if (newcomer) newcomers->push_back({std::move(*newcomer), at_.queue() / name});
   }
   std::sort(tickets.begin(), tickets.end(), is_before);
   return tickets;
@@ -107,22 +109,26 @@ std::optional<Ticket> Tickets::move_back(const Ticket& ticket, const Ticket& oth
 }
 
 bool Tickets::is_there(const Ticket& ticket) const {
-  disk::Status status;
-  return disk_.status(path(ticket), status) != std::errc::no_such_file_or_directory;
+  return is_there(path(ticket));
 }
 
-std::optional<std::string> Tickets::text(const Ticket& ticket, std::error_code& ec) const {
-  Handle file;
+bool Tickets::is_there(const disk::SafePath& path) const {
+  disk::Status status;
+  return disk_.status(path, status) != std::errc::no_such_file_or_directory;
+}
+
+std::optional<std::string> Tickets::text(const QueueFile& file, std::error_code& ec) const {
+  Handle open;
   std::string text;
-  ec = disk_.open_file(path(ticket), file);
-  if (!ec) ec = disk_.read(file, text, kLongestText);
+  ec = disk_.open_file(file.path, open);
+  if (!ec) ec = disk_.read(open, text, kLongestText);
   if (ec) return std::nullopt;
   return text;
 }
 
-std::optional<std::chrono::system_clock::time_point> Tickets::time(const Ticket& ticket) const {
+std::optional<std::chrono::system_clock::time_point> Tickets::time(const QueueFile& file) const {
   disk::Status status;
-  if (disk_.status(path(ticket), status)) return std::nullopt;
+  if (disk_.status(file.path, status)) return std::nullopt;
   return status.modified;
 }
 
@@ -136,10 +142,13 @@ std::optional<std::chrono::system_clock::time_point> Tickets::asked(const Uid& i
   return status.modified;
 }
 
-void Tickets::mark_asked(const Uid& id) {
-  if (disk_.touch(at_.asked(id)) != std::errc::no_such_file_or_directory) return;
-  Handle file;
-  if (!disk_.create(at_.asked(id), file)) (void)disk_.close(file);  // without it others ask too
+void Tickets::mark_asked(const QueueFile& file) {
+  const disk::SafePath mark = at_.asked(file.id);
+  if (disk_.touch(mark) != std::errc::no_such_file_or_directory) return;
+  Handle made;
+  if (disk_.create(mark, made)) return;  // without it others ask too
+  (void)disk_.close(made);
+  if (!is_there(file.path)) (void)disk_.unlink(mark);  // its waiter left, and looked for no mark
 }
 
 std::optional<std::chrono::system_clock::time_point> Tickets::now() {
@@ -148,13 +157,13 @@ std::optional<std::chrono::system_clock::time_point> Tickets::now() {
   return status.modified;
 }
 
-bool Tickets::remove(const Ticket& ticket) {
+bool Tickets::remove(const QueueFile& file) {
   bool is_gone = false;
   for (int tries = 0; !is_gone && tries < kRetryLimit; ++tries) {
-    const std::error_code ec = disk_.unlink(path(ticket));
-    is_gone = !ec || !is_there(ticket);
+    const std::error_code ec = disk_.unlink(file.path);
+    is_gone = !ec || !is_there(file.path);
   }
-  if (!tidy() && !disk_.unlink(at_.asked(ticket.id))) tidy();
+  if (!tidy() && !disk_.unlink(at_.asked(file.id))) tidy();
   return is_gone;
 }
 
@@ -170,7 +179,7 @@ void Tickets::sweep(std::chrono::system_clock::time_point limit) {
     disk::Status status;
     const auto id = Layout::asked_about(name);
     if (id && !waiting.contains(*id)) (void)disk_.unlink({queue, name});
-    if (!Layout::is_newcomer(name) || disk_.status({queue, name}, status)) continue;
+    if (!Layout::newcomer(name) || disk_.status({queue, name}, status)) continue;
     if (status.modified <= limit) (void)disk_.unlink({queue, name});
   }
   tidy();

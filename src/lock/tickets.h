@@ -23,6 +23,12 @@ struct Ticket {
   bool operator==(const Ticket&) const = default;
 };
 
+/// A file in .queue/ and the id that it belongs to.
+struct QueueFile {
+  Uid id;
+  disk::SafePath path;
+};
+
 /// Of equal numbers the smaller id goes first: who arrives at the same time may come in any order,
 /// but all must see the same one.
 bool is_before(const Ticket& a, const Ticket& b);
@@ -32,14 +38,14 @@ bool is_before(const Ticket& a, const Ticket& b);
 /// Decides:  nothing about exclusion. A ticket that is lost, doubled or wrong costs order only.
 /// Number:   one more than the highest that is seen; the look follows a change of the folder by us,
 ///           so that a network filesystem shows it as it is.
-/// Killed:   leaves new.<id>, which nobody looks at, or a ticket, which those behind it have judged
-///           by what it says.
+/// Killed:   leaves new.<id> or a ticket. Both are judged by what they say.
 class Tickets {
  public:
   Tickets(disk::Disk& disk, Layout at) : disk_(disk), at_(std::move(at)) {}
 
-  /// In their order. What is no ticket is left out: other names, folders and links.
-  std::vector<Ticket> list(std::error_code& ec) const;
+  /// In their order. What is no ticket is left out: other names, folders and links. `newcomers`
+  /// gets the files of those that are about to take a ticket, or were killed on the way.
+  std::vector<Ticket> list(std::error_code& ec, std::vector<QueueFile>* newcomers = nullptr) const;
 
   /// The last place in line. `text` is what others learn of who waits.
   std::optional<Ticket> take(const Uid& id, Mode mode, const std::string& text,
@@ -53,30 +59,34 @@ class Tickets {
   bool is_there(const Ticket& ticket) const;
   disk::SafePath folder() const { return at_.queue(); }
   disk::SafePath path(const Ticket& ticket) const { return at_.queue() / ticket.name(); }
-  std::optional<std::string> text(const Ticket& ticket, std::error_code& ec) const;
+  QueueFile file(const Ticket& ticket) const { return {ticket.id, path(ticket)}; }
+  std::optional<std::string> text(const QueueFile& file, std::error_code& ec) const;
 
-  /// When its waiter took or last renewed it, by the clock of the filesystem.
-  std::optional<std::chrono::system_clock::time_point> time(const Ticket& ticket) const;
+  /// When its waiter made or last renewed it, by the clock of the filesystem.
+  std::optional<std::chrono::system_clock::time_point> time(const QueueFile& file) const;
   /// Only the waiter itself renews its ticket: that is how others see that it still waits.
   void renew(const Ticket& ticket);
 
   /// When somebody last had the waiter of that id checked, by the same clock. Nothing if nobody
   /// did.
   std::optional<std::chrono::system_clock::time_point> asked(const Uid& id) const;
-  void mark_asked(const Uid& id);
+  void mark_asked(const QueueFile& file);
 
   /// That clock, read by dating the folder, whose time means nothing. Nothing if that cannot be
   /// done.
   std::optional<std::chrono::system_clock::time_point> now();
 
-  /// Removes a ticket and the mark of its last check. Returns whether the ticket is gone.
-  bool remove(const Ticket& ticket);
+  /// Removes a ticket, or what a newcomer left, and the mark of the last check of that id. Returns
+  /// whether the file is gone.
+  bool remove(const Ticket& ticket) { return remove(file(ticket)); }
+  bool remove(const QueueFile& file);
 
   /// Removes newcomers that nobody touched since `limit`, marks of checks whose ticket is gone, and
   /// the folder if nobody is in line.
   void sweep(std::chrono::system_clock::time_point limit);
 
  private:
+  bool is_there(const disk::SafePath& path) const;
   bool tidy();  ///< whether the folder is gone
 
   disk::Disk& disk_;

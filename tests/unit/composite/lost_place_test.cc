@@ -198,6 +198,65 @@ TEST_CASE("whoever has a waiter checked does not renew its ticket, and others se
   CHECK_FALSE(bfs::exists(scene.path));  // the mark of the check is gone too
 }
 
+TEST_CASE("what a waiter left that was killed on arrival is swept on the way",
+          "[composite][line]") {
+  const auto [id, age, is_swept] = GENERATE(table<std::string, std::chrono::seconds, bool>({
+      {"dead", 0s, true},
+      {"unseen", 0s, false},
+      {"unseen", 121s, true},
+      {"alive", 24h, false},
+  }));
+  const bool has_text = GENERATE(true, false);  // or it was killed before it wrote
+  const std::string way = GENERATE("try", "wait", "unlock");
+  const auto grace = GENERATE(std::optional<std::chrono::seconds>(), std::optional(10s));
+  const bool is_asked = !grace || age >= 10s;  // a slow check is not made at once
+  CAPTURE(id, age.count(), has_text, way, grace.has_value());
+  const Scene scene;
+  const Holder first = scene.holder("first");
+  RwLock held(scene.path, first);
+  REQUIRE(held.acquire(Mode::exclusive, Patience::none()).outcome == Outcome::held);
+  const Ticket ticket = scene.add_ticket(id, age);
+  const std::string left =
+      (lock::Layout(disk::SafePath(scene.path)).queue() / ("new." + id)).native();
+  if (!has_text) bfs::resize_file(scene.file(ticket), 0);
+  scene.set_age(ticket, age);
+  bfs::rename(scene.file(ticket), left);
+  Holder self = scene.holder("self");
+  self.grace = grace;
+  if (way == "unlock") {
+    CHECK(held.unlock().outcome == Outcome::released);
+  } else {
+    const auto patience = way == "try" ? Patience::none() : Patience::of(50ms);
+    CHECK(RwLock(scene.path, self).acquire(Mode::exclusive, patience).outcome ==
+          Outcome::contended);
+  }
+  const bool has_grace = grace && way != "unlock";
+  CHECK(bfs::exists(left) == !(is_swept && (!has_grace || is_asked)));
+}
+
+TEST_CASE("a waiter that is stopped on arrival queues although its file was swept",
+          "[composite][line]") {
+  const Scene scene;
+  const Holder first = scene.holder("first");
+  RwLock held(scene.path, first);
+  REQUIRE(held.acquire(Mode::exclusive, Patience::none()).outcome == Outcome::held);
+  for (int n = 0;; ++n) {
+    const std::string left =
+        (lock::Layout(disk::SafePath(scene.path)).queue() / "new.self").native();
+    FaultDisk disk;
+    bool was_swept = false;
+    disk.before(n, [&] { was_swept = bfs::remove(left); });
+    lock::Tickets tickets(disk, lock::Layout(disk::SafePath(scene.path)));
+    std::error_code ec;
+    const auto own = tickets.take(uid("self"), Mode::exclusive, "text", ec);
+    INFO("swept before " << disk.last_hit());
+    REQUIRE(own);
+    CHECK(read_file(scene.file(*own)) == "text");
+    CHECK(tickets.remove(*own));
+    if (disk.calls() <= n) break;
+  }
+}
+
 TEST_CASE("a waiter renews its own ticket while it sleeps", "[composite][line]") {
   const bool is_first = GENERATE(true, false);
   const Scene scene;
