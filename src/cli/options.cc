@@ -1,14 +1,3 @@
-// CLI11 includes <iostream>, and with it comes a constructor that sets up eight streams and a
-// locale in every run of every tool: a tenth of the whole start. Nothing here uses those streams;
-// their declarations are enough.
-#define _GLIBCXX_IOSTREAM 1  // NOLINT(bugprone-reserved-identifier)
-#include <istream>
-#include <ostream>
-namespace std {  // NOLINT(cert-dcl58-cpp)
-extern istream cin;
-extern ostream cout;
-extern ostream cerr;
-}  // namespace std
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>

@@ -295,3 +295,16 @@ TEST_CASE("the front door takes a dash for an underscore, and knows what was mea
                "usage: holdfast TOOL [WORD]...\n"
                "'holdfast --help' lists all tools\n"});
 }
+
+TEST_CASE("the parser is CLI11 as the language allows it, and sets up no streams at the start",
+          "[e2e][words]") {
+  // A program may not declare names of its own in namespace std, nor define reserved ones.
+  const Result found =
+      shell("grep -rnE '^namespace std |define _[A-Z_]' --include=*.cc --include=*.h " +
+            source_dir() + "/src/cli " + source_dir() + "/tools");
+  CHECK(found == Result{1, "", ""});
+  if (kIsSanitized || !has_program("nm")) return;
+  const Result symbols = run({"nm", "-C", tool("holdfast")});
+  REQUIRE_THAT(symbols.out, Contains("CLI::App::"));
+  CHECK_THAT(symbols.out, !Contains("std::ios_base::Init::Init"));
+}
