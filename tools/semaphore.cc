@@ -301,8 +301,8 @@ Exit stale(cli::Call& call) {
 Exit clean(cli::Call& call) {
   Site site(call, Whom::nobody);
   needs_own_locker(site, "clean");
-  return site.semaphore().clean(site.locker_options().age) ? SemaphoreExit::ok
-                                                           : SemaphoreExit::none_free;
+  return site.semaphore().clean(site.locker_options().age()) ? SemaphoreExit::ok
+                                                             : SemaphoreExit::none_free;
 }
 
 constexpr cli::Action kActions[] = {

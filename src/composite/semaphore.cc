@@ -105,7 +105,10 @@ class Semaphore::Scan {
   bool try_held() {
     return round_.any([&](std::uint32_t n) {
       if (!was(n, Seen::held)) return false;
-      return is_over_() || (semaphore_.slots_.may_recover(path(n)) && attempt(n, Effort::recover));
+      if (is_over_()) return true;
+      if (semaphore_.slots_.may_recover(path(n))) return attempt(n, Effort::recover);
+      can_be_released_ = true;
+      return false;
     });
   }
 
@@ -113,8 +116,14 @@ class Semaphore::Scan {
     return round_.any([&](std::uint32_t n) { return attempt(n, effort); });
   }
 
-  /// What ended the search, or the last failure.
-  const Taken& last() const { return last_; }
+  /// What ended the search, or the last failure. A slot whose dead holder cannot be removed fails
+  /// the search only if there is no other slot that somebody can release.
+  Taken last() const {
+    if (!stuck_ || last_.is_final() || last_.answer.outcome == Outcome::failed) return last_;
+    Taken told = *stuck_;
+    if (can_be_released_) told.answer = {Outcome::contended, {}};
+    return told;
+  }
   std::vector<Taken>& taken() { return taken_; }
   bool has_all() const { return taken_.size() == wanted_; }
 
@@ -135,11 +144,19 @@ class Semaphore::Scan {
     const bool has_failed = taken.answer.outcome == Outcome::failed;
     if (taken.is_final()) {
       Taken granted = semaphore_.granted(std::to_string(number), std::move(taken), effort);
-      if (granted.is_held()) taken_.push_back(granted);
+      if (granted.is_held()) {
+        taken_.push_back(granted);
+        can_be_released_ = true;
+      }
       if (granted.is_held() && !has_all()) return false;
       last_ = std::move(granted);
       return true;
     }
+    if (taken.answer.is_stuck) {
+      stuck_ = std::move(taken);
+      return false;
+    }
+    can_be_released_ = can_be_released_ || !has_failed;
     if (has_failed) last_ = std::move(taken);
     return has_failed && ++failures_ == kMostFailures;
   }
@@ -152,6 +169,8 @@ class Semaphore::Scan {
   std::vector<Taken> taken_;
   std::map<std::uint32_t, Seen> seen_;  ///< of the slots that were listed
   int failures_ = 0;
+  bool can_be_released_ = false;  ///< somebody who may live holds a slot
+  std::optional<Taken> stuck_;    ///< a slot whose dead holder cannot be removed
   Taken last_{{Outcome::contended, {}}};
 };
 

@@ -74,6 +74,8 @@ class Layout {
   }
   /// The id in new.<id>, or nothing if the name is another one. The next one does so for
   /// asked.<id>.
+  /// The longest id that fits into the name of a ticket.
+  static constexpr std::size_t kLongestWaiter = 255 - std::string_view("0000000001.w.").size();
   static std::optional<Uid> newcomer(const std::string& name) { return id_after(kNew, name); }
   static std::optional<Uid> asked_about(const std::string& name) { return id_after(kAsked, name); }
 

@@ -92,6 +92,12 @@ std::optional<Holder> make_holder(const cli::Call& call, const std::string& id, 
   const Kind kind = kind_of(call);
   const auto self = identify(call, kind, id, given);
   if (!self) return std::nullopt;
+  // refused before it holds anything: who can lock must be able to wait
+  if (self->uid.str().size() > lock::Layout::kLongestWaiter) {
+    throw cli::UsageError("the id has " + std::to_string(self->uid.str().size()) +
+                          " bytes; one that may have to wait can have " +
+                          std::to_string(lock::Layout::kLongestWaiter));
+  }
   return Holder{*self, waits ? waiter_of(kind, *self) : *self, kind.checker, kind.grace,
                 call.doubts};
 }

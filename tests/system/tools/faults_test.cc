@@ -137,6 +137,33 @@ TEST_CASE("a dead holder whose leaf cannot be removed is told with 2 and the way
   CHECK(at.as_nobody({"lock_local", "lock", "g/L", rival.pid_text()}).code == 0);
 }
 
+TEST_CASE(
+    "a slot whose dead holder cannot be removed fails a semaphore only if no other can free up",
+    "[e2e]") {
+  const Nobody at;
+  if (!at.exists() || !is_root()) SKIP_TEST("needs root and setpriv");
+  at.must("mkdir -m 0777 S");
+  {
+    Process brief(kSleeper);
+    at.must("umask 022; semaphore -l acquire S 1 " + brief.pid_text() + "; chmod 0777 S/1");
+  }
+  const std::string id = at.tree("S/1/owner").at(0);
+  Process first(kSleeper), second(kSleeper);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"semaphore", "-l", "acquire", "S", "1", first.pid_text()},
+        {"fair_semaphore", "--wait", "60", "acquire", "S", "1", first.pid_text()}}) {
+    CAPTURE(words);
+    const Result refused = at.as_nobody(words);
+    INFO(refused);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, Contains(id + ", which is dead, but S/1/owner/" + id +
+                                     " cannot be removed: Permission denied"));
+  }
+  CHECK(at.as_nobody({"semaphore", "-l", "acquire", "S", "2", first.pid_text()}).code == 0);
+  CHECK(at.as_nobody({"semaphore", "-l", "acquire", "S", "2", second.pid_text()}).code == 1);
+  CHECK(at.as_nobody({"fair_semaphore", "acquire", "S", "2", second.pid_text()}).code == 1);
+}
+
 TEST_CASE("a reader of stderr that went away does not kill the tool", "[e2e]") {
   const Session at;
   // 5 is a pipe without a reader; with -d each call writes to it

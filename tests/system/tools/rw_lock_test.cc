@@ -32,6 +32,25 @@ struct Waiting {
 
 }  // namespace
 
+TEST_CASE("an id that is too long to wait with is refused before it holds anything", "[e2e][rw]") {
+  const Session at;
+  const auto lock = [&](const char* tool, const char* action, std::size_t length) {
+    return at.run({tool, "true", action, "L", std::string(length, 'x')});
+  };
+  for (const auto& [tool, action] :
+       {std::pair{"rw_lock", "exclusive"}, {"rw_lock", "shared"}, {"fair_lock", "lock"}}) {
+    CAPTURE(tool, action);
+    const Result refused = lock(tool, action, 243);
+    CHECK(refused.code == 10);
+    CHECK_THAT(refused.err, Catch::Contains("the id has 243 bytes"));
+    CHECK(at.tree().empty());
+    CHECK(lock(tool, action, 242) == kSilentYes);
+    CHECK(at.run({tool, "false", "--wait", "0", action, "L", std::string(241, 'y') + "z"}).code !=
+          2);
+    at.must("rm -r L");
+  }
+}
+
 TEST_CASE("rw_lock lets sharers in together and a writer alone", "[e2e][rw]") {
   const Session at;
   const Process a(kSleeper), b(kSleeper), c(kSleeper);
