@@ -3,15 +3,16 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
+#include <cstring>
+#include <utility>
 
 namespace holdfast::disk {
 namespace {
@@ -45,6 +46,7 @@ class Inotify {
     handle_ = Handle(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     process_ = getpid();
   }
+  Handle take() { return is_open() ? std::exchange(handle_, Handle()) : Handle(); }
 
  private:
   Handle handle_;
@@ -144,17 +146,30 @@ Watch::Woken Watch::wait(std::chrono::nanoseconds longest, int stop) {
 }
 
 void Watch::close_behind() {
-  if (!inotify.is_open()) return;
-  const pid_t parent = getpid();
-  const auto kept = static_cast<unsigned>(inotify.fd());
-  // A fork whose end is told to nobody and that runs nobody's handlers. Without it we wait.
-  if (syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr) != 0) return;
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  (void)close_range(kept + 1, ~0U, 0);
-  if (kept > 0) (void)close_range(0, kept - 1, 0);
-  const timespec longest{0, 50'000'000};  // where that signal does not come
-  while (getppid() == parent) (void)ppoll(nullptr, 0, &longest, nullptr);
-  _exit(0);
+  Handle inotify_file = inotify.take();
+  if (!inotify_file.is_open()) return;
+  std::array<int, 2> pair{};
+  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return;
+  Handle sender(pair[0]);
+  Handle receiver(pair[1]);
+  const std::array<int, 2> sent{inotify_file.fd(), receiver.fd()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof sent)> space{};
+  char byte = 0;
+  iovec text{&byte, sizeof byte};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof sent);
+  std::memcpy(CMSG_DATA(header), sent.data(), sizeof sent);
+  (void)sendmsg(sender.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // without it we wait
+  // The end of the sender makes the kernel look for what nobody can reach, so it comes last.
+  receiver = Handle();
+  inotify_file = Handle();
 }
 
 }  // namespace holdfast::disk
