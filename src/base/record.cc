@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
@@ -175,15 +176,17 @@ std::string to_since(std::chrono::system_clock::time_point when) {
 }
 
 std::optional<std::chrono::system_clock::time_point> parse_since(const std::string& since) {
-  int year = 0, hour = 0, minute = 0, second = 0, length = 0;
-  unsigned month = 0, day = 0;
-  const int count = std::sscanf(since.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ%n", &year, &month, &day,
-                                &hour, &minute, &second, &length);
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
-                                         std::chrono::day(day)};
-  if (count != 6 || length != 20 || since.size() != 20 || !date.ok()) return std::nullopt;
-  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-         std::chrono::seconds(second);
+  if (since.size() != 20) return std::nullopt;
+  const auto number = [&](std::size_t first, std::size_t digits) {
+    return static_cast<int>(to_number(std::string_view(since).substr(first, digits)).value_or(0));
+  };
+  const std::chrono::year_month_day date{std::chrono::year(number(0, 4)),
+                                         std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                         std::chrono::day(static_cast<unsigned>(number(8, 2)))};
+  if (!date.ok()) return std::nullopt;
+  const auto when = std::chrono::sys_days(date) + std::chrono::hours(number(11, 2)) +
+                    std::chrono::minutes(number(14, 2)) + std::chrono::seconds(number(17, 2));
+  return to_since(when) == since ? std::optional(when) : std::nullopt;
 }
 
 std::string describe(const Record& r) {
