@@ -20,7 +20,7 @@ enum class Named {
 
 struct LockerTool {
   std::string name;
-  Words options;  ///< before the action
+  Words checker;  ///< before the action
   Named named;
   std::string id_tool;     ///< whose `uid PID` is the name in owner/; none if any text will do
   std::string recovering;  ///< the action that takes a lock from a dead holder of its own host, if
@@ -32,7 +32,10 @@ struct LockerTool {
   Words words(const std::string& action, const std::string& lock,
               const std::string& holder = {}) const {
     Words all{name};
-    all.insert(all.end(), options.begin(), options.end());
+    const bool knows_strict = name == "check_lock" || name == "lock_local";
+    if (action == "unlock" && knows_strict) all.push_back("--strict");
+    if (action == "clean") all.insert(all.end(), {"--older-than", "0"});
+    all.insert(all.end(), checker.begin(), checker.end());
     const std::string& word = action == "lock" ? taking : action == "owner" ? looking : action;
     all.insert(all.end(), {word, lock});
     if (!holder.empty()) all.push_back(holder);
@@ -44,13 +47,13 @@ struct LockerTool {
 inline std::vector<LockerTool> locker_tools() {
   // clang-format off
   return {
-      {"fast_lock",  {"--older-than", "0"}, Named::id, "", ""},
-      {"check_lock", {"--strict", "--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock"},
-      {"lock_local", {"--strict", "--older-than", "0"}, Named::pid, "local_id", "lock"},
-      {"grace_lock", {"--older-than", "0", tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock_check"},
-      {"lock_ssh",   {"--older-than", "0"}, Named::pid, "ssh_id", "lock_check"},
-      {"fair_lock",  {"--older-than", "0"}, Named::pid, "local_id", "lock"},
-      {"rw_lock",    {"--older-than", "0"}, Named::pid, "local_id", "lock", "exclusive", "owners", "X "},
+      {"fast_lock",  {}, Named::id, "", ""},
+      {"check_lock", {tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock"},
+      {"lock_local", {}, Named::pid, "local_id", "lock"},
+      {"grace_lock", {tool("local_id"), "-s", "is_stale"}, Named::uid, "local_id", "lock_check"},
+      {"lock_ssh",   {}, Named::pid, "ssh_id", "lock_check"},
+      {"fair_lock",  {}, Named::pid, "local_id", "lock"},
+      {"rw_lock",    {}, Named::pid, "local_id", "lock", "exclusive", "owners", "X "},
   };
   // clang-format on
 }

@@ -14,7 +14,7 @@ struct Plan {
   long tool_sections = 200;  ///< by all that use the tools, together
   bool has_remover = false;  ///< somebody removes empty folders all the time
   bool has_cleaner = false;  ///< somebody cleans without asking all the time
-  std::chrono::seconds limit{240};
+  std::chrono::seconds limit{480};  ///< only to notice a standstill
 };
 
 /// What one race showed.
