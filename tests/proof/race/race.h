@@ -10,10 +10,10 @@ namespace holdfast::testing {
 struct Plan {
   int library_contenders = 7;
   int tool_contenders = 2;
-  long sections = 20'000;    ///< by all that use the library, together
-  long tool_sections = 200;  ///< by all that use the tools, together
-  bool has_remover = false;  ///< somebody removes empty folders all the time
-  bool has_cleaner = false;  ///< somebody cleans without asking all the time
+  long sections = 20'000;           ///< by all that use the library, together
+  long tool_sections = 200;         ///< by all that use the tools, together
+  bool has_remover = false;         ///< somebody removes empty folders all the time
+  bool has_cleaner = false;         ///< somebody cleans without asking all the time
   std::chrono::seconds limit{480};  ///< only to notice a standstill
 };
 
