@@ -195,6 +195,7 @@ TEST_CASE("a limit on the size of files gives 2, and nothing is left", "[e2e]") 
 TEST_CASE("a procfs that cannot be read is told with 2, not as a process that is not running",
           "[e2e]") {
   if (!can_mount()) SKIP_TEST("needs root and mounts of its own");
+  if (kIsSanitized) SKIP_TEST("a sanitizer needs /proc itself");
   const Session at;
   const Result hidden = with_mounts(at, "mount -t tmpfs none /proc; lock_local lock L 1");
   INFO(hidden);
