@@ -19,12 +19,12 @@ namespace holdfast::composite {
 ///
 /// Decides:  nothing; each slot is a lock, and there are max of them. So never more than max
 ///           permits are out, whatever becomes of the line.
-/// Several:  who wants n permits and has its turn takes free slots in one search and keeps them
-/// until
-///           it has n. The search ends when its patience is over or a signal came. Two who arrive
-///           at the same time can both believe to have their turn: so after each round in vain it
-///           looks again, and gives all back if another is before it. Giving up returns all slots
-///           before the ticket goes.
+/// Several:  a waiter that wants n permits and has its turn takes free slots in one search, and
+///           keeps them until it has n. The search ends when its patience is over or a signal came.
+///           Two waiters that arrive at the same time can both believe that it is their turn. So
+///           after each search that did not find enough, a waiter looks at the queue again, and
+///           gives all slots back if another one is before it. A waiter that gives up returns all
+///           slots before it removes its ticket.
 /// Others:   callers of Semaphore know no line; they may take a slot before everybody.
 /// Killed:   as Semaphore and Line; slots that were taken so far are held by `self`, which may live
 ///           on if another process waited for it: release() gives them back.
