@@ -22,7 +22,7 @@ constexpr int kGone = 499;
 /// A request in the making, then out with the handler until it is answered.
 class Connection::Turn final : public Exchange, public std::enable_shared_from_this<Turn> {
  public:
-  explicit Turn(Loop& loop) : loop_(loop) {}
+  explicit Turn(event::Loop& loop) : loop_(loop) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() override {
@@ -79,7 +79,7 @@ class Connection::Turn final : public Exchange, public std::enable_shared_from_t
     });
   }
 
-  Loop& loop_;
+  event::Loop& loop_;
   Connection* connection_ = nullptr;  ///< while it may be answered
   Request request_;
   std::function<void()> gone_;
@@ -88,7 +88,7 @@ class Connection::Turn final : public Exchange, public std::enable_shared_from_t
 
 class Connection::Feed final : public Stream, public std::enable_shared_from_this<Feed> {
  public:
-  Feed(Loop& loop, Connection* connection) : loop_(loop), connection_(connection) {}
+  Feed(event::Loop& loop, Connection* connection) : loop_(loop), connection_(connection) {}
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
   ~Feed() override { end(); }
@@ -130,7 +130,7 @@ class Connection::Feed final : public Stream, public std::enable_shared_from_thi
     });
   }
 
-  Loop& loop_;
+  event::Loop& loop_;
   Connection* connection_;  ///< while it may be written to
   std::function<void()> gone_;
   bool is_cut_off_ = false;

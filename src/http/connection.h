@@ -7,10 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "event/loop.h"
+#include "event/watch.h"
 #include "http/channel.h"
 #include "http/exchange.h"
 #include "http/hub.h"
-#include "http/loop.h"
 #include "http/parser.h"
 
 namespace holdfast::http {
@@ -98,7 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Hub& hub_;
   std::unique_ptr<Channel> channel_;
-  std::optional<Watch> watch_;
+  std::optional<event::Watch> watch_;
   Peer peer_;
   Scheme scheme_;
   std::size_t index_ = 0;

@@ -30,7 +30,7 @@ class Stream {
 /// One request and the right to answer it once, now or minutes later.
 ///
 /// Owns:     the Request. Whoever keeps the pointer keeps the peer waiting.
-/// Threads:  the loop's thread only; another thread comes by Loop::post.
+/// Threads:  the loop's thread only; another thread comes by event::Loop::post.
 /// Never:    fails: an answer for a peer who is gone is dropped. Dropped without an answer, an
 ///           Exchange answers 500, or closes if the peer is gone.
 class Exchange {

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kSweepStep{20};
 
 }  // namespace
 
-Hub::Hub(Loop& loop, Handler handler, Observer& observer, const Limits& limits)
+Hub::Hub(event::Loop& loop, Handler handler, Observer& observer, const Limits& limits)
     : loop_(loop),
       handler_(std::move(handler)),
       observer_(observer),

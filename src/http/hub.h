@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "event/loop.h"
 #include "http/channel.h"
-#include "http/loop.h"
 #include "http/rate.h"
 #include "http/render.h"
 #include "http/server.h"
@@ -27,7 +27,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr Time kNever = Time::max();
 
-  Hub(Loop& loop, Handler handler, Observer& observer, const Limits& limits);
+  Hub(event::Loop& loop, Handler handler, Observer& observer, const Limits& limits);
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
   ~Hub();
@@ -40,7 +40,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   // For the connections.
 
   static Time now() { return std::chrono::steady_clock::now(); }
-  Loop& loop() { return loop_; }
+  event::Loop& loop() { return loop_; }
   const Handler& handler() const { return handler_; }
   Observer& observer() { return observer_; }
   const Limits& limits() const { return limits_; }
@@ -63,7 +63,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void close_all();
   void finish_drain();
 
-  Loop& loop_;
+  event::Loop& loop_;
   Handler handler_;
   Observer& observer_;
   Limits limits_;
@@ -74,9 +74,9 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::vector<std::shared_ptr<Connection>> connections_;
   std::vector<std::shared_ptr<Connection>> removed_;
   Time sweep_at_ = kNever;
-  Timer sweep_timer_;
+  event::Timer sweep_timer_;
   bool is_draining_ = false;
-  Timer drain_timer_;
+  event::Timer drain_timer_;
   std::function<void()> drained_;
 };
 

@@ -144,8 +144,8 @@ std::uint16_t port_of(int fd) {
 
 }  // namespace
 
-std::unique_ptr<Listener> Listener::open(Loop& loop, const Address& address, Accepted accepted,
-                                         std::error_code& ec) {
+std::unique_ptr<Listener> Listener::open(event::Loop& loop, const Address& address,
+                                         Accepted accepted, std::error_code& ec) {
   std::optional<Socket> socket = to_socket(address);
   if (!socket) {
     ec = make_error_code(address.is_unix ? std::errc::filename_too_long
@@ -168,7 +168,7 @@ std::unique_ptr<Listener> Listener::open(Loop& loop, const Address& address, Acc
   return std::make_unique<Listener>(loop, fd, address, std::move(accepted));
 }
 
-Listener::Listener(Loop& loop, int fd, Address address, Accepted accepted)
+Listener::Listener(event::Loop& loop, int fd, Address address, Accepted accepted)
     : loop_(loop),
       fd_(fd),
       address_(std::move(address)),

@@ -7,8 +7,9 @@
 #include <string>
 #include <system_error>
 
+#include "event/loop.h"
+#include "event/watch.h"
 #include "http/address.h"
-#include "http/loop.h"
 #include "http/message.h"
 
 namespace holdfast::http {
@@ -24,10 +25,10 @@ class Listener {
   using Accepted = std::function<void(int fd, Peer peer)>;
 
   /// Null with the reason in `ec` if nobody can listen there.
-  static std::unique_ptr<Listener> open(Loop& loop, const Address& address, Accepted accepted,
-                                        std::error_code& ec);
+  static std::unique_ptr<Listener> open(event::Loop& loop, const Address& address,
+                                        Accepted accepted, std::error_code& ec);
 
-  Listener(Loop& loop, int fd, Address address, Accepted accepted);
+  Listener(event::Loop& loop, int fd, Address address, Accepted accepted);
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   ~Listener();
@@ -42,14 +43,14 @@ class Listener {
   void accept_and_wait();
   bool accept_one();
 
-  Loop& loop_;
+  event::Loop& loop_;
   int fd_;
   Address address_;
   Accepted accepted_;
   ino_t inode_ = 0;  ///< of the unix socket's file
   bool is_short_of_descriptors_ = false;
-  Timer pause_;
-  Watch watch_;
+  event::Timer pause_;
+  event::Watch watch_;
 };
 
 }  // namespace holdfast::http

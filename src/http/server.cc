@@ -23,7 +23,7 @@ Response Observer::fault(int status, std::string_view why) {
 
 class Server::Impl {
  public:
-  Impl(Loop& loop, Handler handler, Observer& observer, const Limits& limits)
+  Impl(event::Loop& loop, Handler handler, Observer& observer, const Limits& limits)
       : loop_(loop), hub_(std::make_shared<Hub>(loop, std::move(handler), observer, limits)) {}
 
   Hub& hub() { return *hub_; }
@@ -81,13 +81,13 @@ class Server::Impl {
            (is_v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port);
   }
 
-  Loop& loop_;
+  event::Loop& loop_;
   std::shared_ptr<const Tls> tls_;
   std::shared_ptr<Hub> hub_;
   std::vector<Door> listeners_;
 };
 
-Server::Server(Loop& loop, Handler handler, Observer& observer, const Limits& limits)
+Server::Server(event::Loop& loop, Handler handler, Observer& observer, const Limits& limits)
     : impl_(std::make_unique<Impl>(loop, std::move(handler), observer, limits)) {}
 
 Server::~Server() = default;

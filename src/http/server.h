@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "event/loop.h"
 #include "http/exchange.h"
-#include "http/loop.h"
 #include "http/message.h"
 
 namespace holdfast::http {
@@ -56,7 +56,7 @@ class Observer {
 class Server {
  public:
   /// `observer` outlives the Server.
-  Server(Loop& loop, Handler handler, Observer& observer, const Limits& limits = {});
+  Server(event::Loop& loop, Handler handler, Observer& observer, const Limits& limits = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();

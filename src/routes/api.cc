@@ -72,7 +72,7 @@ std::string Api::allowed(Place place) {
   return methods;
 }
 
-Api::Api(http::Loop& loop, server::Store& store, Settings settings, Log log)
+Api::Api(event::Loop& loop, server::Store& store, Settings settings, Log log)
     : store_(store),
       settings_(std::move(settings)),
       log_(std::move(log)),

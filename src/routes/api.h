@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "event/loop.h"
 #include "http/exchange.h"
-#include "http/loop.h"
 #include "http/server.h"
 #include "routes/auth.h"
 #include "routes/events.h"
@@ -45,7 +45,7 @@ struct Call {
 /// Threads:  the loop's.
 class Api final : public http::Observer {
  public:
-  Api(http::Loop& loop, server::Store& store, Settings settings, Log log);
+  Api(event::Loop& loop, server::Store& store, Settings settings, Log log);
 
   void handle(std::shared_ptr<http::Exchange> exchange);
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "event/loop.h"
 #include "http/exchange.h"
-#include "http/loop.h"
 #include "server/store.h"
 
 namespace holdfast::routes {
@@ -21,7 +21,7 @@ namespace holdfast::routes {
 /// Threads:  the loop's.
 class Events {
  public:
-  explicit Events(http::Loop& loop) : loop_(loop) {}
+  explicit Events(event::Loop& loop) : loop_(loop) {}
 
   /// `resource`: of that one only. `url_base`: for the claims' urls.
   /// `may_listen` is asked again at every beat, and by check().
@@ -44,10 +44,10 @@ class Events {
 
   void beat();
 
-  http::Loop& loop_;
+  event::Loop& loop_;
   std::list<Listener> listeners_;
   std::uint64_t last_id_ = 0;
-  http::Timer beat_;
+  event::Timer beat_;
   bool is_draining_ = false;
 };
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "event/loop.h"
 #include "http/exchange.h"
-#include "http/loop.h"
 #include "server/store.h"
 
 namespace holdfast::routes {
@@ -22,7 +22,7 @@ class Waiters {
   /// The claim as it is now, or nothing.
   using Wake = std::function<void(const server::View*, server::Stamp)>;
 
-  Waiters(http::Loop& loop, server::Store& store) : loop_(loop), store_(store) {}
+  Waiters(event::Loop& loop, server::Store& store) : loop_(loop), store_(store) {}
 
   void park(server::ClaimId id, std::chrono::nanoseconds limit,
             const std::shared_ptr<http::Exchange>& exchange, Wake wake);
@@ -38,13 +38,13 @@ class Waiters {
  private:
   struct Parked {
     Wake wake;
-    http::Timer timer;
+    event::Timer timer;
   };
   using Parking = std::unordered_multimap<server::ClaimId, std::shared_ptr<Parked>>;
 
   std::shared_ptr<Parked> take(server::ClaimId id, const std::shared_ptr<Parked>& parked);
 
-  http::Loop& loop_;
+  event::Loop& loop_;
   server::Store& store_;
   Parking parked_;
   bool is_draining_ = false;

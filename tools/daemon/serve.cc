@@ -12,7 +12,7 @@
 
 #include "daemon/notify.h"
 #include "daemon/reload.h"
-#include "http/loop.h"
+#include "event/loop.h"
 #include "http/server.h"
 #include "routes/api.h"
 #include "routes/loop_scheduler.h"
@@ -75,7 +75,7 @@ void ignore_requests_to_stop() {
 class Daemon {
  public:
   Daemon(Options options, std::unique_ptr<server::Store> store, routes::Settings settings,
-         http::Loop& loop)
+         event::Loop& loop)
       : options_(std::move(options)),
         loop_(loop),
         log_(options_.log),
@@ -157,7 +157,7 @@ class Daemon {
   }
 
   Options options_;  ///< in force; its `listen` is what is bound
-  http::Loop& loop_;
+  event::Loop& loop_;
   Log log_;
   std::unique_ptr<server::Store> store_;
   std::shared_ptr<const routes::Tokens> tokens_;  ///< in force
@@ -174,7 +174,7 @@ Exit serve(const Options& options, const std::function<std::optional<Options>()>
   if (const auto* why = std::get_if<std::string>(&settings)) return failed(*why);
   make_state_folder(options);
   allow_descriptors(options.limits.max_connections);
-  http::Loop loop;
+  event::Loop loop;
   routes::LoopScheduler scheduler(loop);
   auto store = server::open_store(options.store, options.rules, scheduler, Log(options.log));
   if (const auto* error = std::get_if<server::StoreError>(&store)) return failed(error->why);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "event/watch.h"
 #include "http/server.h"
 #include "proof/fuzz/surface.h"
 #include "routes/api.h"
@@ -114,7 +115,7 @@ class Scene {
   /// All that the server sends to one who sends these bytes and no more.
   std::string answers_to(std::string_view bytes) {
     Client client(loop_, socket_name(), bytes);
-    const http::Timer give_up = loop_.after(10s, [] { throw Broken("no end of the replies"); });
+    const event::Timer give_up = loop_.after(10s, [] { throw Broken("no end of the replies"); });
     loop_.run();
     return client.received();
   }
@@ -159,7 +160,7 @@ class Scene {
   /// Sends all it has, ends its side, and reads until the server ends the other one.
   class Client {
    public:
-    Client(http::Loop& loop, const std::string& path, std::string_view bytes)
+    Client(event::Loop& loop, const std::string& path, std::string_view bytes)
         : loop_(loop),
           fd_(connected(path)),
           left_(bytes),
@@ -209,16 +210,16 @@ class Scene {
       watch_->await_readable();
     }
 
-    http::Loop& loop_;
+    event::Loop& loop_;
     int fd_;
     std::string_view left_;
     std::string received_;
-    std::optional<http::Watch> watch_;
+    std::optional<event::Watch> watch_;
   };
 
   const Scenery scenery_;
   const Database database_;
-  http::Loop loop_;
+  event::Loop loop_;
   routes::LoopScheduler scheduler_{loop_};
   std::unique_ptr<server::Store> store_ =
       new_store(scenery_.is_kept ? database_.place() : "memory:", scheduler_);

@@ -105,7 +105,7 @@ class Rig {
 
   Server& server() { return *server_; }
 
-  Loop loop;
+  event::Loop loop;
   Record record;
   std::error_code listened;
   std::vector<std::shared_ptr<Exchange>> parked;  ///< of the loop's thread
