@@ -33,7 +33,7 @@ class Timer {
 
 /// The one thread on which descriptors, timers and signals are handled, one call after the other.
 ///
-/// Owns:     The event queue. The Loop must outlive every Timer and Watch made with it.
+/// Owns:     The event queue. The Loop must outlive every Timer, Watch and ChildWatch made with it.
 ///           While the Loop exists, the process ignores SIGPIPE.
 /// Threads:  run() is called by one thread; post() and stop() from anywhere; the rest from the
 ///           loop's thread, or from any thread while the loop does not run.
