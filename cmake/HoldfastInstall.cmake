@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 get_property(tools GLOBAL PROPERTY HOLDFAST_TOOLS)
 get_property(lockers GLOBAL PROPERTY HOLDFAST_LOCKERS)
 get_property(layers GLOBAL PROPERTY HOLDFAST_LAYERS)
-list(REMOVE_ITEM layers cli ssh event http wire server routes)  # of the programs, not of the library
+list(REMOVE_ITEM layers cli ssh event http claims wire server routes)  # of the programs, not of the library
 
 # Links, relative, so that the tree can be moved.
 install(CODE "

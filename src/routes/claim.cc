@@ -11,9 +11,9 @@ using std::chrono::microseconds;
 
 std::string wrong_state(const server::Claim& claim) {
   std::string body = R"({"exception_class": "InvalidRequest", "message": "a claim that is )";
-  body += wire::word(claim.status);
+  body += claims::word(claim.status);
   body += R"( cannot be changed so", "claim_id": )" + std::to_string(claim.id) + R"(, "status": ")";
-  body += wire::word(claim.status);
+  body += claims::word(claim.status);
   body += "\"}";
   return body;
 }

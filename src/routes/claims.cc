@@ -42,12 +42,13 @@ class FilterReader {
   void read_words(server::ListQuery& list) {
     list.resource = query_.value("resource");
     if (const auto word = query_.value("status")) {
-      list.status = wire::to_status(*word);
+      list.status = claims::to_status(*word);
       if (!list.status) fail("status", "is not the status of a claim");
     }
     if (const auto word = query_.value("mode")) {
-      for (const auto mode : {wire::Mode::exclusive, wire::Mode::shared, wire::Mode::counted}) {
-        if (wire::word(mode) == *word) list.mode = mode;
+      for (const auto mode :
+           {claims::Mode::exclusive, claims::Mode::shared, claims::Mode::counted}) {
+        if (claims::word(mode) == *word) list.mode = mode;
       }
       if (!list.mode) fail("mode", "must be exclusive, shared or counted");
     }
@@ -93,11 +94,11 @@ class FilterReader {
 /// request waited. Neither 201 nor 202 would be true.
 std::string ended(const server::Claim& claim) {
   std::string body = R"({"exception_class": "ConflictException", "message": "this claim is )";
-  body += wire::word(claim.status);
+  body += claims::word(claim.status);
   body += claim.key.empty() ? R"(; post a new one", "claim_id": )"
                             : R"(; post a new one, with another Idempotency-Key", "claim_id": )";
   body += std::to_string(claim.id) + R"(, "status": ")";
-  body += wire::word(claim.status);
+  body += claims::word(claim.status);
   body += "\"}";
   return body;
 }

@@ -41,7 +41,7 @@ void put_resource(std::string& out, const server::ResourceView& resource, server
     out += "null, \"owner\": null";
   } else {
     out += '"';
-    out += wire::word(resource.active.front().claim.mode);
+    out += claims::word(resource.active.front().claim.mode);
     out += "\", \"owner\": ";
     server::put_claim(out, resource.active.front(), now, base);
   }

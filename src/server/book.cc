@@ -201,7 +201,7 @@ std::vector<View> Book::list(const ListQuery& query, Stamp now) const {
     page.push_back(view(claim));
     return true;
   };
-  const bool is_of_live = query.ttl.is_set() || (query.status && !wire::is_final(*query.status));
+  const bool is_of_live = query.ttl.is_set() || (query.status && !claims::is_final(*query.status));
   if (query.resource) {
     const auto home = entries_.find(*query.resource);
     if (home == entries_.end()) return page;

@@ -22,7 +22,7 @@ void put_or_null(std::string& out, std::uint64_t number) {
 
 void put_moment(std::string& out, Status status, Micros wall, const std::string& reason) {
   out += R"({"status": ")";
-  out += wire::word(status);
+  out += claims::word(status);
   out += R"(", "timestamp": ")";
   wire::put_date(out, wall);
   out += '"';
@@ -80,7 +80,7 @@ void put_claim(std::string& out, const View& view, Stamp now, std::string_view u
   out += R"(, "resource": )";
   put_json_string(out, claim.resource);
   out += R"(, "status": ")";
-  out += wire::word(claim.status);
+  out += claims::word(claim.status);
   out += '"';
   out += R"(, "created": ")";
   wire::put_date(out, claim.queued.wall);
@@ -110,7 +110,7 @@ void put_claim(std::string& out, const View& view, Stamp now, std::string_view u
     put_json_string(out, claim.owner);
   }
   out += R"(, "mode": ")";
-  out += wire::word(claim.mode);
+  out += claims::word(claim.mode);
   out += '"';
   if (claim.mode == Mode::counted) {
     out += R"(, "count": )";

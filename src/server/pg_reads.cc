@@ -61,7 +61,7 @@ Conditions conditions_of(const ListQuery& query) {
   if (query.status)
     all.also("c.status = ?::smallint", std::to_string(static_cast<int>(*query.status)));
   if (query.mode) all.also("c.mode = ?::smallint", std::to_string(static_cast<int>(*query.mode)));
-  if (query.status && !wire::is_final(*query.status)) all.also("c.status < 2");
+  if (query.status && !claims::is_final(*query.status)) all.also("c.status < 2");
   if (query.ttl.is_set()) all.also("c.status = 1 AND c.status < 2");
   all.within(std::string("c.deadline - ") + kNow, query.ttl);
   if (query.active_duration.is_set()) all.also("c.fence <> 0");

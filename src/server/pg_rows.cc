@@ -25,8 +25,8 @@ Stamp to_stamp(std::int64_t micros) {
 }
 
 bool is_unknown(const PgRows& rows, std::size_t row) {
-  return wire::status_of(rows.number(row, kPgStatusColumn)) == Status::unknown ||
-         wire::mode_of(rows.number(row, kPgModeColumn)) == Mode::unknown;
+  return claims::status_of(rows.number(row, kPgStatusColumn)) == Status::unknown ||
+         claims::mode_of(rows.number(row, kPgModeColumn)) == Mode::unknown;
 }
 
 Claim to_claim(const PgRows& rows, std::size_t row, int first) {
@@ -43,8 +43,8 @@ Claim to_claim(const PgRows& rows, std::size_t row, int first) {
   claim.owner = text();
   claim.ttl = Micros(number());
   claim.waiting_ttl = Micros(number());
-  claim.mode = wire::mode_of(number());
-  claim.status = wire::status_of(number());
+  claim.mode = claims::mode_of(number());
+  claim.status = claims::status_of(number());
   claim.is_confirmed = rows.flag(row, column++);
   claim.count = static_cast<std::uint32_t>(number());
   claim.fence = static_cast<std::uint64_t>(number());

@@ -48,9 +48,9 @@ Claim read_claim(const SqliteStatement& row) {
   claim.reason = row.text(5);
   claim.ttl = Micros(row.number(6));
   claim.waiting_ttl = Micros(row.number(7));
-  claim.mode = wire::mode_of(row.number(8));
+  claim.mode = claims::mode_of(row.number(8));
   claim.count = static_cast<std::uint32_t>(row.number(9));
-  claim.status = wire::status_of(row.number(10));
+  claim.status = claims::status_of(row.number(10));
   claim.is_confirmed = row.number(11) != 0;
   claim.fence = static_cast<std::uint64_t>(row.number(12));
   claim.queued = {Micros(row.number(13)), Micros(row.number(14))};

@@ -59,12 +59,6 @@ struct NewClaim {
   Micros heard_for{};  ///< how long the client stays on the line
 };
 
-/// A claim as it stood at a moment.
-struct View {
-  Claim claim;
-  std::size_t position = 0;  ///< in the queue, from 1; 0 if it does not wait
-};
-
 struct Answer {
   enum class Kind {
     done,         ///< `outcome` says what it came to

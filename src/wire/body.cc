@@ -293,7 +293,8 @@ void read_mode(Reader& reader, NewClaim& claim) {
 
 std::optional<Status> read_wanted_status(Reader& reader) {
   const Value value = reader.take("status");
-  const auto status = value.kind == Value::Kind::string ? to_status(value.text) : std::nullopt;
+  const auto status =
+      value.kind == Value::Kind::string ? claims::to_status(value.text) : std::nullopt;
   if (status && *status != Status::waiting && *status != Status::expired) return status;
   reader.fault("status", "must be one of active, released, aborted, revoked, withdrawn");
   return std::nullopt;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,11 +8,13 @@
 #include <variant>
 #include <vector>
 
-#include "wire/status.h"
+#include "claims/claim.h"
 
 namespace holdfast::wire {
 
-using Micros = std::chrono::microseconds;
+using claims::Micros;
+using claims::Mode;
+using claims::Status;
 
 /// What a client did wrong, by parameter; all of it at once. Without a parameter: "message".
 using Faults = std::vector<std::pair<std::string, std::string>>;

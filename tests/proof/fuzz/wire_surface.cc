@@ -51,7 +51,7 @@ void check_bodies(std::string_view bytes) {
   if (const auto* wish = accepted(claim, bytes)) {
     check_name(wish->resource, limits);
     demand(is_lease(wish->ttl) && is_lease(wish->waiting_ttl), "a ttl has a limit");
-    demand((wish->mode == wire::Mode::counted) == (wish->count != 0), "a count counts");
+    demand((wish->mode == claims::Mode::counted) == (wish->count != 0), "a count counts");
     demand(is_json(wish->user_data), "user_data is JSON");
     const Json object = Json::parse(bytes);
     demand(Json::parse(wish->user_data) == object.value("user_data", Json()),

@@ -134,7 +134,7 @@ TEST_CASE("every cell of the table of changes", "[server][resource]") {
     Claim& claim = bring(scene, row.from);
     (void)scene.resource.take_changed();
     const std::string before = told(claim);
-    INFO(before << (change.status ? holdfast::wire::word(*change.status) : "ttl"));
+    INFO(before << (change.status ? holdfast::claims::word(*change.status) : "ttl"));
     CHECK(apply(scene.resource, claim, change, at(1000)) == wanted);
     if (wanted == kNo || wanted == Outcome::conflict) CHECK(told(claim) == before);
     if (row.from >= released) {

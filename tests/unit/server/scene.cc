@@ -31,8 +31,8 @@ std::string told(const Claim& c) {
   put("key", c.key);
   put("user_data", c.user_data);
   put("reason", c.reason);
-  put("mode", wire::word(c.mode));
-  put("status", wire::word(c.status));
+  put("mode", claims::word(c.mode));
+  put("status", claims::word(c.status));
   put_number("confirmed", static_cast<int>(c.is_confirmed));
   put_number("ttl", c.ttl.count());
   put_number("waiting_ttl", c.waiting_ttl.count());

@@ -331,7 +331,7 @@ TEST_CASE("a database of version 1 is served with its claims, fences and marks",
     std::vector<std::string> claims;
     for (const Claim& one : contents.claims) {
       claims.push_back(std::to_string(one.id) + " " + one.resource + " " +
-                       std::string(wire::word(one.status)) + " " + std::to_string(one.fence));
+                       std::string(claims::word(one.status)) + " " + std::to_string(one.fence));
     }
     CHECK(claims == std::vector<std::string>{
                         "4 once released 4", "5 once released 5", "6 disk/a active 1",

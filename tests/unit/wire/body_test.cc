@@ -376,13 +376,3 @@ TEST_CASE("numbers in queries", "[wire]") {
   INFO(bad);
   CHECK_FALSE(to_real(bad));
 }
-
-TEST_CASE("every word of a status is read back", "[wire]") {
-  for (std::size_t i = 0; i < kStatusCount; ++i) {
-    const auto status = static_cast<Status>(i);
-    CHECK(to_status(word(status)) == status);
-    CHECK(is_final(status) == (i >= 2));
-  }
-  CHECK_FALSE(to_status("Active"));
-  CHECK_FALSE(to_status(""));
-}

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace holdfast::wire {
+namespace holdfast::claims {
 
-/// Where a claim stands. The numbers are kept in databases: they never change their meaning.
+/// Where a claim stands. The numbers are kept in databases, so they never change their meaning.
 enum class Status : std::uint8_t {
   waiting = 0,
   active = 1,
@@ -16,25 +16,25 @@ enum class Status : std::uint8_t {
   withdrawn = 4,
   revoked = 5,
   expired = 6,
-  unknown = 255,  ///< a database holds a number that is none of these; never written
+  unknown = 255,  ///< the number in a database is none of these; never written
 };
 inline constexpr std::size_t kStatusCount = 7;
 
-/// What a claim lets in beside itself. The numbers are kept in databases.
+/// Which other claims may hold the resource at the same time. The numbers are kept in databases.
 enum class Mode : std::uint8_t {
-  exclusive = 0,  ///< nobody
+  exclusive = 0,  ///< no other claim
   shared = 1,     ///< other shared claims
-  counted = 2,    ///< other counted ones, until there are as many as the smallest count among them
-  unknown = 255,  ///< a database holds a number that is none of these; never written
+  counted = 2,    ///< other counted claims, up to the smallest count among them
+  unknown = 255,  ///< the number in a database is none of these; never written
 };
 inline constexpr std::size_t kModeCount = 3;
 
-/// Neither waiting nor active any more, for ever.
+/// The claim has ended: its status never changes again.
 constexpr bool is_final(Status status) {
   return status >= Status::released;
 }
 
-/// Of a number in a database.
+/// The value of a number in a database.
 constexpr Status status_of(std::int64_t number) {
   const bool is_known = number >= 0 && number < static_cast<std::int64_t>(kStatusCount);
   return is_known ? static_cast<Status>(number) : Status::unknown;
@@ -47,5 +47,6 @@ constexpr Mode mode_of(std::int64_t number) {
 std::string_view word(Status status);
 std::string_view word(Mode mode);
 std::optional<Status> to_status(std::string_view word);
+std::optional<Mode> to_mode(std::string_view word);
 
-}  // namespace holdfast::wire
+}  // namespace holdfast::claims
