@@ -7,8 +7,8 @@
 #include "daemon/options.h"
 #include "daemon/serve.h"
 #include "routes/auth.h"
-#include "server/claim_json.h"
 #include "server/store.h"
+#include "wire/claim_object.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ Exit check(const Options& options) {
 Exit export_claims(const Options& options) {
   const auto put = [](const server::Claim& claim, server::Stamp now) {
     std::string line;
-    server::put_claim(line, {claim, 0}, now, {});
+    wire::put_claim(line, {claim, 0}, now, {});
     std::cout << line << "\n";
   };
   const auto result = server::inspect_store(options.store, put);

@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "routes/api.h"
-#include "server/claim_json.h"
+#include "wire/claim_object.h"
 
 namespace holdfast::routes {
 namespace {
@@ -41,7 +41,7 @@ void Api::get_claim(const Call& call) {
       headers.push_back({"Claim-Fence", std::to_string(answer.view.claim.fence)});
     }
     std::string body;
-    server::put_claim(body, answer.view, answer.now, url_base(call.request()));
+    wire::put_claim(body, answer.view, answer.now, url_base(call.request()));
     reply(call, 200, std::move(body), std::move(headers));
   });
 }
@@ -102,7 +102,7 @@ void Api::answer_patch(const Call& call, const server::Answer& answer, microseco
   }
   headers.push_back({"Claim-Fence", std::to_string(answer.view.claim.fence)});
   std::string body;
-  server::put_claim(body, answer.view, answer.now, url_base(call.request()));
+  wire::put_claim(body, answer.view, answer.now, url_base(call.request()));
   reply(call, 200, std::move(body), std::move(headers));
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "routes/api.h"
-#include "server/claim_json.h"
+#include "wire/claim_object.h"
 #include "wire/date.h"
 
 namespace holdfast::routes {
@@ -131,7 +131,7 @@ void Api::list_claims(const Call& call) {
     std::string body = "[";
     for (const server::View& view : *told.value) {
       if (body.size() > 1) body += ", ";
-      server::put_claim(body, view, told.now, base);
+      wire::put_claim(body, view, told.now, base);
     }
     body += ']';
     reply(call, 200, std::move(body));
@@ -196,7 +196,7 @@ void Api::answer_post(const Call& call, microseconds wait, const server::Answer&
   if (wait.count() != 0) headers.push_back({"Preference-Applied", applied_wait(wait)});
   if (claim.is_final()) return reply(call, 409, ended(claim), std::move(headers));
   std::string body;
-  server::put_claim(body, answer.view, answer.now, base);
+  wire::put_claim(body, answer.view, answer.now, base);
   const bool is_active = claim.status == server::Status::active;
   reply(call, is_active ? 201 : 202, std::move(body), std::move(headers));
 }

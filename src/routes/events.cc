@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "routes/api.h"
-#include "server/claim_json.h"
+#include "wire/claim_object.h"
 
 namespace holdfast::routes {
 namespace {
@@ -31,7 +31,7 @@ void Events::tell(const server::View& view, server::Stamp now) {
   for (Listener& listener : listeners_) {
     if (listener.resource && *listener.resource != view.claim.resource) continue;
     std::string text = "event: claim\nid: " + std::to_string(last_id_) + "\ndata: ";
-    server::put_claim(text, view, now, listener.url_base);
+    wire::put_claim(text, view, now, listener.url_base);
     text += "\n\n";
     (void)listener.stream->write(std::move(text));  // on_gone takes it off the list
   }

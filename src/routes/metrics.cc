@@ -1,6 +1,6 @@
 #include "routes/metrics.h"
 
-#include "server/claim_json.h"
+#include "wire/date.h"
 
 namespace holdfast::routes {
 namespace {
@@ -50,7 +50,7 @@ void put_time(std::string& out, std::string_view name, std::string_view type, st
   out += "holdfast_";
   out += name;
   out += ' ';
-  server::put_seconds(out, duration_cast<microseconds>(time));
+  wire::put_seconds(out, duration_cast<microseconds>(time));
   out += '\n';
 }
 
@@ -82,14 +82,14 @@ std::string Metrics::text(const Gauges& gauges) const {
     total += buckets_.at(i);
     out += "holdfast_request_seconds_bucket{le=\"";
     if (i < kBounds.size()) {
-      server::put_seconds(out, microseconds(kBounds.at(i)));
+      wire::put_seconds(out, microseconds(kBounds.at(i)));
     } else {
       out += "+Inf";
     }
     out += "\"} " + std::to_string(total) + "\n";
   }
   out += "holdfast_request_seconds_sum ";
-  server::put_seconds(out, duration_cast<microseconds>(sum_));
+  wire::put_seconds(out, duration_cast<microseconds>(sum_));
   out += "\nholdfast_request_seconds_count " + std::to_string(total) + "\n";
 
   put_number(out, "claims_active", "gauge", "Claims that are active.", gauges.totals.active);

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "routes/api.h"
-#include "server/claim_json.h"
+#include "wire/date.h"
 
 namespace holdfast::routes {
 
@@ -75,7 +75,7 @@ std::string retry_after(std::chrono::microseconds time) {
 
 std::string applied_wait(std::chrono::microseconds time) {
   std::string text = "wait=";
-  server::put_seconds(text, time);
+  wire::put_seconds(text, time);
   return text;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "routes/api.h"
-#include "server/claim_json.h"
+#include "wire/claim_object.h"
 
 namespace holdfast::routes {
 namespace {
@@ -25,7 +25,7 @@ void put_claims(std::string& out, const std::vector<server::View>& views, server
   const char* separator = "";
   for (const server::View& view : views) {
     out += separator;
-    server::put_claim(out, view, now, base);
+    wire::put_claim(out, view, now, base);
     separator = ", ";
   }
   out += ']';
@@ -43,7 +43,7 @@ void put_resource(std::string& out, const server::ResourceView& resource, server
     out += '"';
     out += claims::word(resource.active.front().claim.mode);
     out += "\", \"owner\": ";
-    server::put_claim(out, resource.active.front(), now, base);
+    wire::put_claim(out, resource.active.front(), now, base);
   }
   out += ", \"active\": ";
   put_claims(out, resource.active, now, base);

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "server/claim_json.h"
+#include "wire/claim_object.h"
 
 namespace holdfast::server {
 namespace {
@@ -26,7 +26,7 @@ std::optional<std::string> archive(const std::string& file, const std::vector<Cl
   if (file.empty() || claims.empty()) return std::nullopt;
   std::string lines;
   for (const Claim& claim : claims) {
-    put_claim(lines, {claim, 0}, claim.ended, {});
+    wire::put_claim(lines, {claim, 0}, claim.ended, {});
     lines += '\n';
   }
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);

@@ -1,148 +1,19 @@
 #include "wire/body.h"
 
-#include <rapidjson/memorystream.h>
-#include <rapidjson/reader.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
 #include "base/json.h"
-#include "base/text.h"
+#include "wire/json.h"
 
 namespace holdfast::wire {
 namespace {
 
 /// The largest lease that is given, in seconds: three hundred years, and still far from overflow.
 constexpr double kMaxTtl = 1e10;
-
-/// A value of the body's outermost object. Numbers are kept as they were written, so none is too
-/// long; arrays and objects as JSON text without blanks.
-struct Value {
-  enum class Kind { absent, null, boolean, number, string, nested };
-  Kind kind = Kind::absent;
-  std::string text;
-
-  bool is_there() const { return kind != Kind::absent; }
-  bool is_string(std::string_view wanted) const { return kind == Kind::string && text == wanted; }
-
-  /// Only if it is written in digits: neither 1.0 nor 1e0.
-  std::optional<std::uint64_t> whole() const {
-    return kind == Kind::number ? to_number(text) : std::nullopt;
-  }
-
-  std::string json() const {
-    if (kind != Kind::string) return text;
-    std::string quoted;
-    put_json_string(quoted, text);
-    return quoted;
-  }
-};
-
-struct Member {
-  std::string key;
-  Value value;
-};
-
-/// What the parser tells becomes the members of the outermost object. Each call says whether to go
-/// on. That texts are UTF-8 is seen to here: the parser takes half a surrogate for a character.
-class Members {
- public:
-  explicit Members(std::size_t max_depth) : max_depth_(max_depth) {}
-
-  bool is_object() const { return is_object_; }
-  bool is_too_deep() const { return depth_ > max_depth_; }
-  std::vector<Member> take() { return std::move(members_); }
-
-  bool Null() { return depth_ > 1 ? nested_.Null() : put(Value::Kind::null, "null"); }
-  bool Bool(bool value) {
-    if (depth_ > 1) return nested_.Bool(value);
-    return put(Value::Kind::boolean, value ? "true" : "false");
-  }
-  bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
-    if (!is_in_range({text, size})) return false;
-    if (depth_ > 1) return nested_.RawValue(text, size, rapidjson::kNumberType);
-    return put(Value::Kind::number, {text, size});
-  }
-  bool String(const char* text, rapidjson::SizeType size, bool) {
-    if (!is_utf8({text, size})) return false;
-    if (depth_ > 1) return nested_.String(text, size);
-    return put(Value::Kind::string, {text, size});
-  }
-  bool Key(const char* text, rapidjson::SizeType size, bool) {
-    if (!is_utf8({text, size})) return false;
-    if (depth_ > 1) return nested_.Key(text, size);
-    members_.push_back({std::string(text, size), {}});
-    return true;
-  }
-  bool StartObject() {
-    if (depth_ == 0) is_object_ = true;
-    return open() && (depth_ == 1 || nested_.StartObject());
-  }
-  bool StartArray() { return open() && (depth_ == 1 || nested_.StartArray()); }
-  bool EndObject(rapidjson::SizeType) {
-    return depth_ == 1 ? close() : nested_.EndObject() && close();
-  }
-  bool EndArray(rapidjson::SizeType) {
-    return depth_ == 1 ? close() : nested_.EndArray() && close();
-  }
-
-  // Never called: numbers come as they were written.
-  bool Int(int) { return false; }
-  bool Uint(unsigned) { return false; }
-  bool Int64(std::int64_t) { return false; }
-  bool Uint64(std::uint64_t) { return false; }
-  bool Double(double) { return false; }
-
- private:
-  /// What no reader of ours or a client's could hold is no number.
-  static bool is_in_range(std::string_view text) {
-    constexpr std::size_t kPlain = 300;  // digits of which all are in range
-    if (text.size() < kPlain && text.find_first_of("eE") == std::string_view::npos) return true;
-    return std::isfinite(std::strtod(std::string(text).c_str(), nullptr));
-  }
-
-  bool put(Value::Kind kind, std::string_view text) {
-    if (is_object_ && depth_ == 1) members_.back().value = {kind, std::string(text)};
-    return true;
-  }
-
-  bool open() { return ++depth_ <= max_depth_; }
-
-  bool close() {
-    if (--depth_ != 1) return true;
-    (void)put(Value::Kind::nested, {buffer_.GetString(), buffer_.GetSize()});
-    buffer_.Clear();
-    nested_.Reset(buffer_);
-    return true;
-  }
-
-  using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
-
-  std::size_t max_depth_;
-  std::size_t depth_ = 0;
-  bool is_object_ = false;  ///< the outermost value
-  std::vector<Member> members_;
-  rapidjson::StringBuffer buffer_;
-  Writer nested_{buffer_};  ///< what is below a member
-};
-
-/// False if it is no JSON, or deeper than allowed.
-bool read_json(std::string_view body, Members& members) {
-  constexpr unsigned kFlags =
-      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
-  if (body.find('\0') != std::string_view::npos) return false;  // to the parser that is the end
-  rapidjson::MemoryStream stream(body.data(), body.size());
-  rapidjson::Reader reader;
-  return !reader.Parse<kFlags>(stream, members).IsError();
-}
 
 Micros to_micros(double seconds) {
   return Micros(static_cast<std::int64_t>(std::llround(seconds * 1e6)));
@@ -152,17 +23,19 @@ Micros to_micros(double seconds) {
 class Reader {
  public:
   Reader(std::string_view body, const BodyLimits& limits) : limits_(limits) {
-    Members members(limits.max_depth);
-    const bool is_json = read_json(body, members);
-    if (members.is_too_deep()) {
-      fault("message", "nested deeper than " + std::to_string(limits.max_depth));
-    } else if (!is_json) {
-      fault("message", "the body is not JSON");
-    } else if (!members.is_object()) {
-      fault("message", "the body is not a JSON object");
-    } else {
-      is_object_ = true;
-      members_ = members.take();
+    switch (read_object(body, limits.max_depth, members_)) {
+      case JsonFault::none:
+        is_object_ = true;
+        break;
+      case JsonFault::not_json:
+        fault("message", "the body is not JSON");
+        break;
+      case JsonFault::too_deep:
+        fault("message", "nested deeper than " + std::to_string(limits.max_depth));
+        break;
+      case JsonFault::other_kind:
+        fault("message", "the body is not a JSON object");
+        break;
     }
   }
 
@@ -192,16 +65,12 @@ class Reader {
     return value;
   }
 
-  bool has(std::string_view key) const {
-    return std::any_of(members_.begin(), members_.end(),
-                       [&](const Member& member) { return member.key == key; });
-  }
+  bool has(std::string_view key) const { return find(members_, key) != nullptr; }
 
   /// Whether the value of a key, the last if there are several, is null.
   bool is_null(std::string_view key) const {
-    const auto last = std::find_if(members_.rbegin(), members_.rend(),
-                                   [&](const Member& member) { return member.key == key; });
-    return last != members_.rend() && last->value.kind == Value::Kind::null;
+    const Value* value = find(members_, key);
+    return value != nullptr && value->is_null();
   }
 
   std::string take_name(const char* key) {
@@ -235,7 +104,7 @@ class Reader {
       return std::nullopt;
     }
     std::optional<double> seconds;
-    if (value.kind == Value::Kind::number) seconds = std::strtod(value.text.c_str(), nullptr);
+    if (value.kind == Value::Kind::number) seconds = value.real();
     if (value.kind == Value::Kind::string) seconds = to_real(value.text);
     if (!seconds) {
       fault(key, "must be a number of seconds");
@@ -266,7 +135,7 @@ class Reader {
 
   const BodyLimits& limits_;
   bool is_object_ = false;
-  std::vector<Member> members_;
+  Members members_;
   Faults faults_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 #include "base/text.h"
 
@@ -102,6 +103,22 @@ std::optional<microseconds> parse_date(std::string_view text) {
                             day(static_cast<unsigned>(*day_number))};
   if (!date.ok()) return std::nullopt;
   return sys_days(date).time_since_epoch() + *time - *zone;
+}
+
+void put_seconds(std::string& out, std::chrono::microseconds time) {
+  const std::int64_t micros = time.count();
+  if (micros < 0) out += '-';
+  const std::uint64_t size = static_cast<std::uint64_t>(std::llabs(micros));
+  put_number(out, size / 1000000);
+  std::uint64_t rest = size % 1000000;
+  if (rest == 0) return;
+  std::array<char, 7> fraction{'.', '0', '0', '0', '0', '0', '0'};
+  std::size_t end = 1;
+  for (std::size_t i = fraction.size() - 1; i > 0; --i, rest /= 10) {
+    fraction[i] = static_cast<char>('0' + rest % 10);
+    if (end == 1 && fraction[i] != '0') end = i + 1;
+  }
+  out.append(fraction.data(), end);
 }
 
 }  // namespace holdfast::wire

@@ -16,4 +16,7 @@ void put_date(std::string& out, std::chrono::microseconds since_epoch);
 /// RFC 2822 text in any zone, with or without the day of the week.
 std::optional<std::chrono::microseconds> parse_date(std::string_view text);
 
+/// Appends seconds as a JSON number, to the microsecond: 60, 0.25, -1.5.
+void put_seconds(std::string& out, std::chrono::microseconds time);
+
 }  // namespace holdfast::wire
