@@ -7,6 +7,7 @@
 #include "composite/status.h"
 #include "disk/disk.h"
 #include "disk/watch.h"
+#include "inventory/status.h"
 #include "lock/tickets.h"
 #include "policy/check_policy.h"
 #include "tools.h"
@@ -138,51 +139,12 @@ Exit clean(cli::Call& call) {
   return is_clean ? LineExit::ok : LineExit::refused;
 }
 
-/// A lock that is held, and no folder of locks among which one is called `owner`: that one has
-/// parts of its own.
-bool is_held(const disk::Path& folder) {
-  std::vector<disk::Entry> leaves;
-  if (disk::posix().list_kinds(lock::Layout(folder).owner(), leaves)) return false;
-  return !leaves.empty() && std::none_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
-    return leaf.kind == disk::Kind::dir && lock::Layout::is_part(leaf.name);
-  });
-}
-
-/// The lock itself, or all locks in that folder.
-std::vector<disk::Path> locks_in(const disk::Path& folder) {
-  std::vector<disk::Entry> entries;
-  if (const auto ec = disk::posix().list_kinds(folder / ".", entries)) {
-    throw std::system_error(ec, "cannot look into " + folder.native());
-  }
-  if (is_held(folder)) return {folder};
-  std::vector<disk::Path> locks;
-  for (const disk::Entry& entry : entries) {
-    const disk::Path path = folder / entry.name;
-    const bool is_rest = path == lock::Layout(folder).upgrade().whole();  // of a free lock
-    if (entry.kind == disk::Kind::dir && !is_rest) locks.push_back(path);
-  }
-  std::sort(locks.begin(), locks.end());
-  return locks;
-}
-
-std::optional<composite::LockStatus> status_of(const disk::Path& path) {
-  composite::LockStatus status{path.filename().native(), Mode::shared, 0, {}};
-  for (const lock::Leaf& leaf : lock::FastLock(disk::posix(), path).owner()) {
-    if (leaf.mode == Mode::exclusive) status.mode = Mode::exclusive;
-    status.holders.push_back(
-        leaf.id.str() + (leaf.record ? ", " + describe(policy::with_user_name(*leaf.record)) : ""));
-    ++status.count;
-  }
-  // who upgrades already has the leaf of one that is alone, beside those that it waits for
-  if (status.count > 1) status.mode = Mode::shared;
-  return status.count > 0 ? std::optional(std::move(status)) : std::nullopt;
-}
-
 Exit status(cli::Call& call) {
   composite::Status all;
   for (std::size_t i = 0; call.has(i); ++i) {
-    for (const disk::Path& path : locks_in(call.word(i))) {
-      if (auto one = status_of(path)) all.locks.push_back(std::move(*one));
+    for (const disk::Path& path : inventory::locks_in(disk::posix(), call.word(i))) {
+      if (auto one = inventory::status_of(disk::posix(), path))
+        all.locks.push_back(std::move(*one));
     }
   }
   if (call.options.ids_json) {
